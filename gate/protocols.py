@@ -1,0 +1,141 @@
+"""The seams, one screen each. Adapters implement them, ``gate.wiring`` binds them, tests fake them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from gate.domain.chat import ChatReply, ChatRequest
+from gate.domain.sandbox import (
+    BoxFacts,
+    BoxSpec,
+    Collected,
+    ExecResult,
+    OneShotResult,
+    OneShotSpec,
+    PutFile,
+    ReapReport,
+    SandboxFacts,
+)
+from gate.domain.skill import SkillFile
+
+
+class Box(Protocol):
+    """A running sandbox: put files, run commands, take files. Single use."""
+
+    def facts(self) -> BoxFacts:
+        """What the engine says about it. Raises SandboxError."""
+
+    def put_skill(self, files: Sequence[PutFile], *, name: str) -> None:
+        """Put a skill at ``/skills/<name>``, root-owned and read-only for tools. Raises SandboxError."""
+
+    def put_workspace(self, files: Sequence[PutFile]) -> None:
+        """Put files into ``/work``, owned by the tool uid. Raises SandboxError."""
+
+    def exec(
+        self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", output_cap_bytes: int = 262_144
+    ) -> ExecResult:
+        """Run a command as the tool uid in ``/work``.
+
+        On time-out the whole process tree is killed and ``timed_out`` is set. Raises BoxDeadError where the box can run
+        nothing more (``agent_caused`` says whose doing it was, ``oom`` why), SandboxError where the engine failed.
+        """
+
+    def collect(self, *, max_bytes: int = 20_000_000, max_files: int = 2_000) -> Collected:
+        """Take ``/work`` out (paused meanwhile). Raises SandboxError where the sentinel is missing or the box is gone."""
+
+
+class Sandbox(Protocol):
+    """Where untrusted code runs."""
+
+    def facts(self) -> SandboxFacts:
+        """What it is. Raises SandboxError with a remedy where there is no usable engine."""
+
+    def resolve_image(self, image: str) -> str:
+        """The immutable id of an image that is there (``sha256:…``). Raises SandboxError with a remedy."""
+
+    def open(self, spec: BoxSpec) -> AbstractContextManager[Box]:
+        """A fresh Box; leaving the block destroys container and volumes whatever happened. Raises SandboxError."""
+
+    def run_once(self, spec: OneShotSpec) -> OneShotResult:
+        """Run one command in a fresh container with ``files`` in ``/work``; always removed. Raises SandboxError."""
+
+    def reap(self, session_id: str | None = None) -> ReapReport:
+        """Remove what a session left (None: what any dead or expired owner left). Never raises for a single object."""
+
+    def kill_all(self, session_id: str) -> None:
+        """Kill this session's containers at once, for signals. Safe from another thread. Never raises."""
+
+
+class ChatModel(Protocol):
+    """One turn with a model. Implementations are thread-safe."""
+
+    @property
+    def name(self) -> str:
+        """``provider:model`` as the user named it."""
+
+    @property
+    def family(self) -> str:
+        """Whose models these are (``anthropic``, ``openai``, ``openai@host``), to warn when a family judges itself."""
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Ask once, with provider retries inside. Raises ModelError."""
+
+
+class Repository(Protocol):
+    """A Git repository, read without running anything of it (DESIGN.md 3: how Git is called)."""
+
+    @property
+    def location(self) -> str:
+        """For messages."""
+
+    def resolve(self, revision: str) -> str:
+        """The commit id of a revision. Raises RepositoryError naming the revision."""
+
+    def merge_base(self, one: str, other: str) -> str:
+        """Raises RepositoryError with a remedy where there is none (shallow clone)."""
+
+    def default_branch(self) -> str | None:
+        """The commit at the tip of the default branch; None: unknown."""
+
+    def default_base(self) -> str | None:
+        """The commit to compare with where the user named none: merge base with the default branch; None: unknown."""
+
+    def changed_paths(self, base: str, head: str) -> list[tuple[str, str, str | None]]:
+        """(status, path, old path): status A, M, D, T, R or C as git says; NUL-safe; sorted by path."""
+
+    def tree(self, commit: str, under: str = "") -> list[tuple[str, str, str]]:
+        """(path, mode, blob id) of every entry below ``under``; submodules have mode 160000. Sorted by path."""
+
+    def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Contents by id, in one git process. Raises RepositoryError for an unknown id."""
+
+    def read_skill_files(self, commit: str, folder: str) -> tuple[SkillFile, ...]:
+        """Every entry below a folder, paths relative to it, by blob and mode; empty where there is none."""
+
+    def is_dirty(self) -> bool:
+        """Whether tracked files differ from HEAD (the gate judges commits; the user is told)."""
+
+
+class Clock(Protocol):
+    """Time as an argument."""
+
+    def now_iso(self) -> str:
+        """UTC, ``2026-01-31T12:00:00Z``."""
+
+    def today_iso(self) -> str:
+        """The run date, ``2026-01-31``: frozen for the session, replayed from a recording."""
+
+    def monotonic_ms(self) -> int:
+        """For durations."""
+
+
+class Progress(Protocol):
+    """Says how far the session is. Never decides anything."""
+
+    def say(self, text: str) -> None:
+        """One plain line of trusted text."""
+
+    def run_done(self, label: str, outcome: str) -> None:
+        """A run ended."""
