@@ -1,0 +1,370 @@
+"""The Repository seam over the git program.
+
+Nothing of the repository runs: no hooks, no file-system monitor, no external diff, no text conversion, no filters, no
+fetch (also not the lazy one of a partial clone), no configuration but the repository's own. Every list is NUL-separated.
+Paths are the repository's bytes decoded as UTF-8 with ``surrogateescape``. (DESIGN.md 3; github-action.md 1.10, 1.11.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from gate.domain.base import sha256_hex
+from gate.domain.skill import SUBMODULE, SkillFile
+from gate.errors import RepositoryError
+
+TIMEOUT_S = 120.0
+"""For one git command; the slowest seen on 100,000 files took under two seconds."""
+RENAME_LIMIT = 1000
+MAX_BLOB_BYTES = 1 << 30
+"""All blobs of one ``blobs`` call together."""
+MAX_SKILL_BYTES = 100 * 1024 * 1024
+"""Kept of one skill folder (the largest of 13,373 real ones has 48 MB); what lies beyond has its digest and no data."""
+MAX_DIRTY_FILES = 2000
+"""Files whose content is compared before the folder simply counts as changed."""
+_DEFAULT_BRANCHES = (
+    "refs/remotes/origin/HEAD",
+    "refs/remotes/origin/main",
+    "refs/remotes/origin/master",
+    "refs/heads/main",
+    "refs/heads/master",
+)
+_FULL_HISTORY = "Fetch the whole history (actions/checkout: fetch-depth: 0)."
+
+
+def is_repository(path: str | Path) -> bool:
+    """Whether a folder is in a Git repository that git can read. Never raises."""
+    try:
+        GitRepository(path)
+    except RepositoryError:
+        return False
+    return True
+
+
+class GitRepository:
+    """One repository on disk (a working tree, any folder in it, or a bare one). Thread-safe: it keeps no state."""
+
+    def __init__(self, path: str | Path, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Raises RepositoryError where there is no git program or no repository."""
+        given = Path(path)
+        self._timeout_s = timeout_s
+        self.location = str(path)
+        if shutil.which("git") is None:
+            raise RepositoryError("The git program was not found.", remedy="Install git.")
+        if not given.is_dir():
+            raise RepositoryError(f"{path} is not a folder.", remedy="Name the folder of a Git repository.")
+        self.root = _root(given.resolve())
+        """Its outermost folder: every path is relative to it."""
+        answer = self._git("rev-parse", "--git-dir", check=False)
+        if answer.returncode != 0:
+            raise RepositoryError(
+                f"{path} is not a Git repository that git can read: {_last_line(answer.stderr)}",
+                remedy="Name the folder of a Git repository; in a workflow, check it out first (actions/checkout).",
+            )
+
+    def resolve(self, revision: str) -> str:
+        """The commit id of a revision; a branch name that exists only on ``origin`` means that one.
+
+        Raises RepositoryError naming the revision.
+        """
+        for candidate in (revision, f"refs/remotes/origin/{revision}"):
+            found = self._commit(candidate)
+            if found:
+                return found
+        remedy = "Check the spelling."
+        if self._is_shallow():
+            remedy = f"The clone is shallow, so the commit may not be there. {_FULL_HISTORY}"
+        raise RepositoryError(f'There is no commit "{revision}" in {self.location}.', remedy=remedy)
+
+    def merge_base(self, one: str, other: str) -> str:
+        """The best common ancestor. Raises RepositoryError with a remedy where there is none."""
+        first, second = self.resolve(one), self.resolve(other)
+        answer = self._git("merge-base", first, second, check=False)
+        if answer.returncode == 0:
+            return answer.stdout.decode("ascii").split()[0]
+        if self._is_shallow():
+            raise RepositoryError(
+                f"The clone is shallow: the commit where {one} and {other} parted is not in it.", remedy=_FULL_HISTORY
+            )
+        if answer.returncode == 1:
+            raise RepositoryError(
+                f"{one} and {other} have no common history.", remedy="Name a base that the head was branched from."
+            )
+        raise self._failed("merge-base", answer)
+
+    def default_branch(self) -> str | None:
+        """The commit at the tip of the default branch: of ``origin`` if there is one, else main or master."""
+        return next((found for name in _DEFAULT_BRANCHES if (found := self._commit(name))), None)
+
+    def default_base(self) -> str | None:
+        """Where HEAD left the default branch; None: no default branch is known. Raises as ``merge_base`` does."""
+        branch = self.default_branch()
+        return self.merge_base(branch, "HEAD") if branch else None
+
+    def changed_paths(self, base: str, head: str) -> list[tuple[str, str, str | None]]:
+        """(status letter, path, old path of a rename or copy) of every file that differs, sorted by path."""
+        parts = self._git(
+            "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "-M", f"-l{RENAME_LIMIT}", "--no-ext-diff", "--no-textconv",
+            "--ignore-submodules=none", self.resolve(base), self.resolve(head),
+        ).stdout.split(b"\0")  # fmt: skip
+        changes: list[tuple[str, str, str | None]] = []
+        fields = iter(parts)
+        for head_line in fields:
+            if not head_line:
+                break
+            status = head_line.rsplit(b" ", 1)[1][:1].decode("ascii")
+            path = _path(next(fields))
+            old = None
+            if status in "RC":
+                old, path = path, _path(next(fields))
+            changes.append((status, path, old))
+        return sorted(changes, key=lambda item: item[1])
+
+    def tree(self, commit: str, under: str = "") -> list[tuple[str, str, str]]:
+        """(path, mode, blob id) of every entry below a folder, sorted by path; empty where there is no such folder."""
+        return [(path, mode, blob) for path, mode, blob in self._tree(commit, under)]
+
+    def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Contents by id, in one git process.
+
+        Raises RepositoryError for an unknown id and for more than ``MAX_BLOB_BYTES`` together.
+        """
+        found: dict[str, bytes] = {}
+        total = 0
+        for blob, size, chunks in self._contents(list(dict.fromkeys(ids))):
+            total += size
+            if total > MAX_BLOB_BYTES:
+                raise RepositoryError(
+                    f"More than {MAX_BLOB_BYTES} bytes were asked for at once.",
+                    remedy="Keep large files out of skills.",
+                )
+            found[blob] = b"".join(chunks)
+        return found
+
+    def read_skill_files(self, commit: str, folder: str) -> tuple[SkillFile, ...]:
+        """Every entry below a folder (``.``: the whole tree), paths relative to it.
+
+        What would take the folder over ``MAX_SKILL_BYTES`` has its true size and digest and no data. Paths that are no
+        UTF-8 are shown with ``\\xff`` escapes.
+        """
+        under = "" if folder in ("", ".") else folder.strip("/")
+        entries = list(self._tree(commit, under))
+        kept: dict[str, tuple[str, int, bytes]] = {}
+        total = 0
+        for blob, size, chunks in self._contents(list(dict.fromkeys(e[2] for e in entries if e[1] != SUBMODULE))):
+            total += size
+            digest = hashlib.sha256()
+            data = []
+            for chunk in chunks:
+                digest.update(chunk)
+                if total <= MAX_SKILL_BYTES:
+                    data.append(chunk)
+            kept[blob] = (digest.hexdigest(), size, b"".join(data))
+        files = []
+        for path, mode, blob in entries:
+            sha256, size, content = kept.get(blob, (sha256_hex(b""), 0, b""))
+            relative = path.removeprefix(f"{under}/") if under else path
+            files.append(SkillFile(path=_shown(relative), mode=mode, sha256=sha256, size_bytes=size, data=content))
+        return tuple(files)
+
+    def is_dirty(self) -> bool:
+        """Whether tracked files differ from HEAD, staged or not. Compares bytes itself, so that no filter is run."""
+        if self._git("rev-parse", "--is-inside-work-tree", check=False).stdout.strip() != b"true":
+            return False
+        if not self._commit("HEAD"):
+            return False
+        if self._git("diff-index", "--cached", "--raw", "-z", "--ignore-submodules=all", "HEAD", "--").stdout:
+            return True
+        parts = self._git("diff-files", "--raw", "-z", "--no-abbrev", "--ignore-submodules=all").stdout.split(b"\0")
+        pairs = list(zip(parts[0::2], parts[1::2], strict=False))
+        if len(pairs) > MAX_DIRTY_FILES:
+            return True
+        return any(self._differs(line, path) for line, path in pairs if line)
+
+    def _differs(self, line: bytes, path: bytes) -> bool:
+        """Whether a file whose stat data changed really has other content or another mode than the index."""
+        old_mode, new_mode, blob, _, _ = line.lstrip(b":").split(b" ", 4)
+        if old_mode != new_mode:
+            return True
+        place = Path(os.fsdecode(os.fsencode(self.root) + b"/" + path))
+        try:
+            is_link = stat.S_ISLNK(place.lstat().st_mode)
+            data = os.fsencode(place.readlink()) if is_link else place.read_bytes()
+        except OSError:
+            return True
+        algorithm = "sha1" if len(blob) == 40 else "sha256"
+        return all(
+            hashlib.new(algorithm, b"blob %d\0" % len(form) + form, usedforsecurity=False).hexdigest().encode() != blob
+            for form in (data, data.replace(b"\r\n", b"\n"))
+        )
+
+    def _commit(self, revision: str) -> str | None:
+        if not revision or "\0" in revision or "\n" in revision:
+            return None
+        answer = self._git(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", check=False
+        )
+        text = answer.stdout.decode("ascii", "replace").strip()
+        return text if answer.returncode == 0 and text else None
+
+    def _is_shallow(self) -> bool:
+        return self._git("rev-parse", "--is-shallow-repository", check=False).stdout.strip() == b"true"
+
+    def _tree(self, commit: str, under: str) -> Iterator[tuple[str, str, str]]:
+        folder = under.strip("/")
+        listed = self._git(
+            "ls-tree", "-r", "-z", "--full-tree", self.resolve(commit), "--", *([folder] if folder else [])
+        )
+        entries = []
+        for entry in listed.stdout.split(b"\0"):
+            if entry:
+                facts, _, path = entry.partition(b"\t")
+                mode, _, blob = facts.decode("ascii").split(" ", 2)
+                entries.append((_path(path), mode, blob))
+        yield from sorted(entry for entry in entries if not folder or entry[0].startswith(f"{folder}/"))
+
+    def _contents(self, ids: Sequence[str]) -> Iterator[tuple[str, int, Iterator[bytes]]]:
+        """(id, size, content in pieces) in the order of ``ids``. Each content is read before the next is asked for."""
+        if not ids:
+            return
+        with tempfile.TemporaryFile() as wanted, tempfile.TemporaryFile() as errors:
+            wanted.write("".join(f"{blob}\n" for blob in ids).encode("ascii", "replace"))
+            wanted.seek(0)
+            with subprocess.Popen(
+                self._argv("cat-file", "--batch"),
+                stdin=wanted,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=_environment(),
+                start_new_session=True,
+            ) as process:
+                timer = threading.Timer(self._timeout_s, _kill, (process,))
+                timer.start()
+                try:
+                    if process.stdout is None:  # pragma: no cover - PIPE was asked for
+                        raise RepositoryError("git gave no output.")
+                    for blob in ids:
+                        size = self._header(process.stdout, blob)
+                        pieces = _pieces(process.stdout, size, self.location)
+                        yield blob, size, pieces
+                        for _ in pieces:  # whatever the caller left unread
+                            pass
+                        process.stdout.read(1)
+                finally:
+                    timer.cancel()
+                    _kill(process)
+
+    def _header(self, stream: IO[bytes], blob: str) -> int:
+        line = stream.readline().decode("ascii", "replace").split()
+        if len(line) == 3 and line[1] == "blob":
+            return int(line[2])
+        if len(line) == 3:
+            raise RepositoryError(f"The object {blob} in {self.location} is a {line[1]}, not a file.")
+        remedy = "The clone is partial or damaged: fetch everything (actions/checkout: filter unset, fetch-depth: 0)."
+        if not line:
+            raise RepositoryError(f"git stopped before it gave the file {blob} of {self.location}.", remedy=remedy)
+        raise RepositoryError(f"The file {blob} is not in {self.location}.", remedy=remedy)
+
+    def _argv(self, *arguments: str) -> list[str]:
+        return [
+            "git", "-C", str(self.root), "--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false",
+            "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "-c", f"safe.directory={self.root}",
+            *arguments,
+        ]  # fmt: skip
+
+    def _git(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+        try:
+            answer = subprocess.run(
+                self._argv(*arguments),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=_environment(),
+                timeout=self._timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RepositoryError(
+                f"git {arguments[0]} took longer than {self._timeout_s:g} s in {self.location}.",
+                remedy="Try again; if it stays slow, run git gc in the repository.",
+            ) from error
+        except OSError as error:
+            raise RepositoryError(f"git could not be started: {error}.", remedy="Install git.") from error
+        if check and answer.returncode != 0:
+            raise self._failed(arguments[0], answer)
+        return answer
+
+    def _failed(self, command: str, answer: subprocess.CompletedProcess[bytes]) -> RepositoryError:
+        remedy = "Run git fsck in the repository."
+        if self._is_shallow():
+            remedy = f"The clone is shallow. {_FULL_HISTORY}"
+        return RepositoryError(f"git {command} failed in {self.location}: {_last_line(answer.stderr)}", remedy=remedy)
+
+
+def _environment() -> dict[str, str]:
+    """An own, small environment: variables of the outside (GIT_DIR, GIT_EXTERNAL_DIFF …) must not redirect git."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",  # a replace ref would show other content than the commit has
+        "GIT_NO_LAZY_FETCH": "1",  # git before 2.45 does not know it; protocol.allow=never holds there
+        "GIT_ALLOW_PROTOCOL": "",
+    }
+
+
+def _root(folder: Path) -> Path:
+    """The working tree or bare repository that a folder lies in; the folder itself where there is none.
+
+    Found here and not by git, because ``safe.directory`` must name it before git is asked anything.
+    """
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists():
+            return candidate
+        if (candidate / "HEAD").is_file() and (candidate / "objects").is_dir() and (candidate / "refs").is_dir():
+            return candidate
+    return folder
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _pieces(stream: IO[bytes], size: int, location: str) -> Iterator[bytes]:
+    left = size
+    while left:
+        piece = stream.read(min(left, 1 << 20))
+        if not piece:
+            raise RepositoryError(
+                f"git stopped in the middle of a file of {location}.", remedy="Try again; else run git fsck."
+            )
+        left -= len(piece)
+        yield piece
+
+
+def _path(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _last_line(data: bytes) -> str:
+    lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"

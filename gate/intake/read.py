@@ -1,0 +1,182 @@
+"""A session: two commits in, every skill that they are about out."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+from gate.domain.findings import Finding
+from gate.domain.intake import Intake, SkillIntake
+from gate.domain.skill import ChangeKind, Skill, SkillChange, slug_of
+from gate.domain.suite import Suite
+from gate.errors import ConfigurationError
+from gate.intake.changes import Changes, changed_skills, find_folders
+from gate.intake.manifests import check_manifests
+from gate.intake.notes import Notes, joined, short, shown
+from gate.intake.policy import policy_change
+from gate.intake.skill import is_skill_md, parse_skill
+from gate.intake.sources import CommitTree
+from gate.intake.suite import read_suite, suite_removals
+from gate.intake.tree import nested_findings, own_files
+from gate.protocols import Repository
+from gate.settings import Settings
+
+
+def read_session(repo: Repository, settings: Settings) -> Intake:
+    """Everything about the skills that a session is for.
+
+    ``settings.paths`` are skill folders (or folders that hold some, or a SKILL.md), unchanged ones too; none: what
+    changed between the merge base and head. Ignored are the built-in paths and the patterns of ``settings.policy`` (which
+    ``read_policy`` has read from the base branch); a folder that is asked for is never ignored.
+
+    Raises RepositoryError (unknown revision, shallow clone), and ConfigurationError for a path without a skill and where
+    there is neither a path nor a base.
+    """
+    notes = Notes(".", "session")
+    head = repo.resolve(settings.head)
+    tip = repo.resolve(settings.base) if settings.base else repo.default_branch()
+    base = repo.merge_base(tip, head) if tip else None
+    if base is None and not settings.paths:
+        raise ConfigurationError(
+            f"No base to compare {settings.head} with is known in {repo.location}: there is no default branch.",
+            remedy="Name one with --base, or name the skill folders to judge.",
+        )
+    ignore = settings.policy.ignore
+    tree = CommitTree(repo, head)
+    if base is None:
+        notes.notice("no-base", "no base commit is known, so every skill counts as new", remedy="Name one with --base.")
+        folders = find_folders(tree.paths(), ignore)
+        changes = Changes((), (), folders, {}, {})
+    else:
+        changes = changed_skills(repo, base, head, ignore=ignore, tree=tree)
+        if base == head and not settings.paths:
+            notes.notice(
+                "base-is-head", "base and head are the same commit: nothing changed", remedy="Name another --base."
+            )
+    if settings.head == "HEAD" and repo.is_dirty():
+        notes.notice("dirty", "there are uncommitted changes; commits are judged, so they are not looked at")
+    wanted = _asked(settings.paths, changes, base is not None) if settings.paths else changes.skills
+    reader = _Reader(repo, tree, base, tip, changes)
+    skills = tuple(reader.read(change) for change in wanted)
+    return Intake(
+        base_commit=base,
+        base_tip=tip,
+        head_commit=head,
+        skills=skills,
+        findings=(*notes.all(), *policy_change(repo, tip, head), *(() if settings.paths else changes.findings)),
+    )
+
+
+def _asked(paths: Sequence[str], changes: Changes, has_base: bool) -> tuple[SkillChange, ...]:
+    """What is known about the folders that were asked for. Raises ConfigurationError for one without a skill."""
+    known = {item.path: item for item in changes.skills}
+    everything = changes.head.live | changes.head.ignored | set(changes.head.nested)
+    found: dict[str, SkillChange] = {}
+    for path in paths:
+        folder = posixpath.normpath(path.strip()) if path.strip() else "."
+        if is_skill_md(posixpath.basename(folder)):
+            folder = posixpath.dirname(folder) or "."
+        below = {item for item in changes.head.live if folder == "." or item.startswith(f"{folder}/")}
+        gone = {item.path for item in changes.skills if item.kind is ChangeKind.DELETED}
+        picked = {folder} if folder in everything else below
+        picked |= {item for item in gone if folder in (item, ".") or item.startswith(f"{folder}/")}
+        if not picked:
+            raise ConfigurationError(
+                f'There is no SKILL.md in or below "{short(path)}" at the head commit.',
+                remedy="Name a skill folder relative to the repository's root, and commit it.",
+            )
+        for item in picked:
+            fresh = SkillChange(path=shown(item), kind=ChangeKind.UNCHANGED if has_base else ChangeKind.ADDED)
+            found[shown(item)] = known.get(shown(item), fresh)
+    return tuple(found[path] for path in sorted(found))
+
+
+class _Reader:
+    def __init__(self, repo: Repository, tree: CommitTree, base: str | None, tip: str | None, changes: Changes) -> None:
+        self._repo = repo
+        self._tree = tree
+        self._base = base
+        self._tip = tip
+        self._changes = changes
+
+    def read(self, change: SkillChange) -> SkillIntake:
+        """One skill."""
+        findings: list[Finding] = []
+        head = suite = None
+        folder = self._raw(change.path)
+        if change.kind is not ChangeKind.DELETED:
+            files = own_files(self._tree.skill_files(folder), folder, self._changes.head)
+            head, head_findings = parse_skill(change.path, files)
+            findings += head_findings
+            if head is not None:
+                suite, suite_findings = read_suite(head)
+                findings += suite_findings
+            findings += nested_findings(change.path, self._changes.head)
+        if change.path != folder:
+            notes = Notes(change.path, "skill-md")
+            notes.warn("path-encoding", "the folder's name is not valid UTF-8, so hosts may not find it")
+            findings += notes.items
+        base, at_base = self._version(change, self._base, findings, say=True)
+        of_record = at_base
+        if self._tip is not None and self._tip != self._base:
+            of_record = self._version(change, self._tip, findings, say=False)[1] or at_base
+        readable = change.kind is ChangeKind.DELETED or head is not None
+        return SkillIntake(
+            change=change,
+            slug=slug_of(change.path),
+            head=head,
+            base=base,
+            suite=suite,
+            base_suite=of_record,
+            findings=tuple(findings),
+            manifest_findings=()
+            if change.kind is ChangeKind.DELETED
+            else check_manifests(self._tree.paths(), self._tree.read, folder),
+            suite_removals=self._removals(change, at_base, of_record, suite) if readable else (),
+        )
+
+    def _raw(self, path: str) -> str:
+        return self._changes.raw.get(path, path)
+
+    def _version(
+        self, change: SkillChange, commit: str | None, findings: list[Finding], *, say: bool
+    ) -> tuple[Skill | None, Suite | None]:
+        """The skill and its suite at another commit; neither where it was not there."""
+        if commit is None or change.kind is ChangeKind.ADDED:
+            return None, None
+        path = change.old_path if change.old_path is not None else change.path
+        files = self._repo.read_skill_files(commit, self._raw(path))
+        if not any(is_skill_md(item.path) for item in files):
+            return None, None
+        folder = self._raw(path)
+        skill, problems = parse_skill(path, own_files(files, folder, self._changes.head))
+        if skill is None:
+            if say:
+                notes = Notes(joined(path, "SKILL.md"), "skill-md")
+                first = next(item for item in problems if item.blocks)
+                notes.notice("base-unreadable", f"the base version cannot be read, so it is not run: {first.message}")
+                findings += notes.items
+            return None, None
+        suite, problems = read_suite(skill)
+        if say and any(item.blocks for item in problems):
+            notes = Notes(joined(path, "evals"), "suite")
+            first = next(item for item in problems if item.blocks)
+            notes.notice("base-unreadable", f"the base suite has mistakes, so not all of it is run: {first.message}")
+            findings += notes.items
+        return skill, suite
+
+    def _removals(
+        self, change: SkillChange, at_base: Suite | None, of_record: Suite | None, head: Suite | None
+    ) -> tuple[str, ...]:
+        """What this change takes away: measured from the merge base, so that news on the base branch are not blamed on
+        it, and without what the base branch has taken away itself."""
+        found: list[str] = []
+        moved = self._changes.hidden.get(change.path) if change.kind is ChangeKind.DELETED else None
+        if moved:
+            found.append(moved)
+        elif change.kind is ChangeKind.DELETED and at_base is not None:
+            found.append(f"The skill is deleted with its suite ({len(at_base.cases)} cases).")
+        if change.kind is not ChangeKind.DELETED and at_base is not None:
+            waived = set(suite_removals(at_base, of_record)) if of_record is not None else set()
+            found += [text for text in suite_removals(at_base, head) if text not in waived]
+        return tuple(found)

@@ -1,0 +1,364 @@
+"""Our own suite format: ``evals/skill-gate.yaml`` (or ``.yml``) in the skill folder.
+
+Top level:
+
+| key | value |
+|---|---|
+| `version` | `1`, required |
+| `cases` | list of cases, at least one |
+
+A case:
+
+| key | value | default |
+|---|---|---|
+| `id` | text or number, unique in the file | `case-<n>` by position |
+| `name` | what people call it | empty |
+| `prompt` | what the agent is asked, required | |
+| `type` | `happy_path`, `edge_case`, `negative`, `robustness`, `security`, `atomic`, `e2e`, `variant`, `regression` | `happy_path` |
+| `risk` | `low`, `normal`, `high` | `normal` |
+| `tag`, `source` | text, such as `golden` | none |
+| `files` | workspace path -> text, or `{text: …}` or `{from: file of the skill}`, either with `executable: true` | none |
+| `checks` | list of exact checks, decided by a program | none |
+| `expectations` | list of texts, or of expectations, decided by a grader that must quote the record | none |
+| `mcp_servers` | mock MCP servers (`gate.intake.suite.mcp`) | none |
+| `skip_without_skill` | `true`: no run without the skill | `false` |
+| `skip_reason` | why | none |
+| `expected_output` | for people; no model sees it | none |
+
+`from` is looked for below the folder of this file, then below the skill folder; a folder brings all its files.
+
+A check has `kind` and its parameters (`gate.domain.checks`), and may have `id`, `severity` (`must` by default, `should`,
+`info`), `rule_ref` (the rule of SKILL.md that it tests) and `description`:
+
+| kind | parameters |
+|---|---|
+| `tool_call_count` | `tool`; `expected_count` or `min` and `max`; `status` (`success`, `error`, `timeout`) |
+| `args_field` | `tool`, `field` (`user.id`, `items[0].id`), `expected`; `which`: `any`, `all` or n |
+| `response_contains` / `response_not_contains` | `keyword` / `pattern` (literal text); `ignore_case` |
+| `response_matches` / `response_not_matches` | `pattern` (regular expression); `ignore_case` |
+| `response_word_count` | `min` and/or `max` |
+| `response_has_heading` | `level`; `text` |
+| `file_exists` | `path` |
+| `file_contains` | `path`; `text` or `pattern` |
+| `json_field` | `path` (or `response`), `field`, `expected` |
+| `command` | `run`; `expect_exit`, `stdout_contains`, `timeout_s` |
+
+An expectation has `text`, and may have `id`, `severity` (`should` by default), `precision` (`semantic` by default,
+`exact_match`, `existence`) and `rule_ref`.
+
+Unknown keys are errors. A case needs a check or an expectation: one without measures nothing and is left out, with a
+warning.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any, NamedTuple
+
+from gate.domain.base import Severity
+from gate.domain.checks import Check
+from gate.domain.skill import Skill, SkillFile
+from gate.domain.suite import Case, CaseType, Expectation, FixtureFile
+from gate.intake.json_text import decoded
+from gate.intake.notes import Notes, nearest, short
+from gate.intake.suite import building
+from gate.intake.suite.building import Complaint
+from gate.intake.suite.mcp import read_servers
+from gate.intake.yaml_text import Node, at, parse_yaml, plain
+
+DIALECT = "skill-gate"
+FILE_NAMES = ("skill-gate.yaml", "skill-gate.yml")
+
+_CASE_KEYS = (
+    "id", "name", "prompt", "type", "risk", "tag", "source", "files", "checks", "expectations", "mcp_servers",
+    "skip_without_skill", "skip_reason", "expected_output",
+)  # fmt: skip
+_CHECK_KEYS = ("id", "severity", "rule_ref", "description", "kind")
+_EXPECTATION_KEYS = ("id", "text", "severity", "precision", "rule_ref")
+_FILE_KEYS = ("text", "from", "executable")
+_PRECISIONS = ("exact_match", "semantic", "existence")
+_RISKS = ("low", "normal", "high")
+
+
+class Read(NamedTuple):
+    """What a dialect made of a file."""
+
+    dialect: str
+    cases: tuple[Case, ...]
+    without_id: frozenset[str]
+    """Ids that the file did not give."""
+
+
+def read(file: SkillFile, skill: Skill, notes: Notes) -> Read:
+    """Every case of the file that can be run; everything that is wrong becomes a finding with its line."""
+    text, problem = decoded(file.data)
+    parsed = parse_yaml(text, max_values=200_000) if problem is None else None
+    for item in (problem,) if problem else parsed.problems if parsed else ():
+        notes.block(
+            "yaml",
+            f"the suite is not valid YAML: {item.message}",
+            line=item.line,
+            column=item.column,
+            remedy=item.remedy,
+        )
+    root = parsed.root if parsed else None
+    if notes.blocked or parsed is None:
+        return Read(DIALECT, (), frozenset())
+    if root is None or not root.is_map:
+        kind = root.kind if root is not None and root.value is not None else "empty"
+        notes.block("not-understood", f"the suite is {kind}; the keys version and cases were expected", line=1)
+        return Read(DIALECT, (), frozenset())
+    return _Reader(root, file, skill, notes).read()
+
+
+class _Reader:
+    def __init__(self, root: Node, file: SkillFile, skill: Skill, notes: Notes) -> None:
+        self._root = root
+        self._folder = posixpath.dirname(file.path)
+        self._skill = skill
+        self._notes = notes
+        self._label = ""
+
+    def read(self) -> Read:
+        """All cases."""
+        self._known(self._root, ("version", "cases"), "the suite")
+        version = self._root.value.get("version")
+        if version is None:
+            self._complain("version is missing", self._root, "Add version: 1.")
+        elif version.value != 1 or isinstance(version.value, bool):
+            self._complain(f"version {short(version.source)} is not known to this gate; 1 was expected", version)
+        cases = self._root.value.get("cases")
+        if cases is None or not (cases.is_list or cases.value is None):
+            self._complain(
+                f"cases is {cases.kind if cases else 'missing'}; a list was expected",
+                cases or self._root,
+                "Add cases: and a list.",
+            )
+            return Read(DIALECT, (), frozenset())
+        found: list[Case] = []
+        without_id: set[str] = set()
+        lines: dict[str, int] = {}
+        for position, node in enumerate(cases.value or [], 1):
+            eval_id = self._id(node, position, without_id)
+            if eval_id in lines:
+                self._complain(
+                    f'the id "{short(eval_id)}" is there twice (first at line {lines[eval_id]})',
+                    node,
+                    "Ids must be unique.",
+                )
+                continue
+            lines[eval_id] = node.line
+            self._label = f'case "{short(eval_id)}": '
+            case = self._case(node, eval_id)
+            self._label = ""
+            if case:
+                found.append(case)
+        return Read(DIALECT, tuple(found), frozenset(without_id))
+
+    def _id(self, node: Node, position: int, without_id: set[str]) -> str:
+        given = node.value.get("id") if node.is_map else None
+        if given is not None and not isinstance(given.value, bool) and isinstance(given.value, str | int | float):
+            # As written: 007 and 1.10 are names, not numbers.
+            if given.source.strip():
+                return str(given.source.strip())
+        elif given is not None and given.value is not None:
+            self._complain(f"id is {given.kind}; text or a number was expected", given)
+        without_id.add(f"case-{position}")
+        return f"case-{position}"
+
+    def _case(self, node: Node, eval_id: str) -> Case | None:
+        before = len(self._notes.items)
+        if not node.is_map:
+            self._complain(f"the case is {node.kind}; keys and values were expected", node)
+            return None
+        self._known(node, _CASE_KEYS, "a case")
+        prompt = self._text(node, "prompt", required=True)
+        values: dict[str, Any] = {
+            key: self._text(node, key) for key in ("tag", "source", "skip_reason", "expected_output")
+        }
+        values |= {
+            "name": self._text(node, "name") or "",
+            "type": self._choice(node, "type", tuple(CaseType), CaseType.HAPPY_PATH),
+            "risk": self._choice(node, "risk", _RISKS, "normal"),
+            "skip_without_skill": self._flag(node, "skip_without_skill"),
+            "files": self._files(node),
+            "checks": self._checks(node),
+            "expectations": self._expectations(node),
+        }
+        servers = node.value.get("mcp_servers")
+        values["mcp_servers"] = read_servers(servers, self._complain) if servers is not None else ()
+        if len(self._notes.items) > before or prompt is None:
+            return None
+        if not values["checks"] and not values["expectations"]:
+            self._notes.warn(
+                "case-measures-nothing",
+                f"{self._label}it has no check and no expectation, so it measures nothing and is left out",
+                line=node.line,
+                remedy="Add a check or an expectation.",
+            )
+            return None
+        return building.finished(Case(eval_id=eval_id, prompt=prompt, line=node.line, **values))
+
+    def _checks(self, node: Node) -> tuple[Check, ...]:
+        found: list[Check] = []
+        for item in self._list(node, "checks"):
+            if not item.is_map:
+                self._complain(f"a check is {item.kind}; kind and parameters were expected", item)
+                continue
+            check = self._check(item)
+            if check:
+                found.append(check)
+        try:
+            return building.numbered_checks(found)
+        except Complaint as complaint:
+            self._complain(complaint.message, node.value["checks"])
+            return ()
+
+    def _check(self, node: Node) -> Check | None:
+        kind_node = node.value.get("kind")
+        if kind_node is None:
+            self._complain("a check has no kind", node, "Add kind: response_contains, or another kind.")
+            return None
+        try:
+            kind = building.known_kind(kind_node.value)
+        except Complaint as refused:
+            self._complain(refused.message, kind_node)
+            return None
+        values = {key: plain(item) for key, item in node.value.items() if key not in _CHECK_KEYS}
+        parameters, complaints = building.parameters(kind, values)
+        for complaint in complaints:
+            self._complain(f"{kind}: {complaint.message}", at(node, complaint.place), complaint.remedy)
+        severity = self._choice(node, "severity", tuple(Severity), Severity.MUST)
+        given = self._text(node, "id") or ""
+        rule_ref, description = self._text(node, "rule_ref"), self._text(node, "description") or ""
+        if complaints:
+            return None
+        return Check(id=given, severity=severity, rule_ref=rule_ref, description=description, parameters=parameters)
+
+    def _expectations(self, node: Node) -> tuple[Expectation, ...]:
+        found: list[Expectation] = []
+        taken: set[str] = set()
+        for position, item in enumerate(self._list(node, "expectations"), 1):
+            if isinstance(item.value, str) and item.value.strip():
+                found.append(Expectation(id=_unused(f"e{position}", taken), text=item.value.strip()))
+                continue
+            if not item.is_map:
+                self._complain(f"an expectation is {item.kind}; text was expected", item, "Put the value in quotes.")
+                continue
+            self._known(item, _EXPECTATION_KEYS, "an expectation")
+            text = self._text(item, "text", required=True)
+            given = self._text(item, "id")
+            if given in taken:
+                self._complain(f'two expectations have the id "{short(given)}"', item, "Ids must be unique.")
+            if text:
+                found.append(
+                    Expectation(
+                        id=_unused(given or f"e{position}", taken),
+                        text=text,
+                        severity=self._choice(item, "severity", tuple(Severity), Severity.SHOULD),
+                        precision=self._choice(item, "precision", _PRECISIONS, "semantic"),
+                        rule_ref=self._text(item, "rule_ref"),
+                    )
+                )
+        return tuple(found)
+
+    def _files(self, node: Node) -> tuple[FixtureFile, ...]:
+        files = node.value.get("files")
+        if files is None or files.value is None:
+            return ()
+        if not files.is_map:
+            self._complain(
+                f"files is {files.kind}; workspace paths with contents were expected", files, "Write data/in.csv: text."
+            )
+            return ()
+        found: dict[str, FixtureFile] = {}
+        for name, item in files.value.items():
+            try:
+                for made in self._file(name, item):
+                    found[made.path] = made
+            except Complaint as complaint:
+                self._complain(f'file "{short(name)}": {complaint.message}', item, complaint.remedy)
+        return tuple(found.values())
+
+    def _file(self, name: str, node: Node) -> list[FixtureFile]:
+        path = building.safe_path(name)
+        if isinstance(node.value, str):
+            return [FixtureFile(path=path, data=node.value.encode("utf-8"))]
+        if not node.is_map:
+            raise Complaint(
+                f"this is {node.kind}; text, or text: or from: was expected", remedy="Put the value in quotes."
+            )
+        self._known(node, _FILE_KEYS, "a file")
+        executable = self._flag(node, "executable")
+        source, text = node.value.get("from"), node.value.get("text")
+        if (source is None) == (text is None):
+            raise Complaint("give either text or from")
+        if text is not None:
+            if not isinstance(text.value, str):
+                raise Complaint(f"text is {text.kind}; text was expected", remedy="Put the value in quotes.")
+            return [FixtureFile(path=path, data=text.value.encode("utf-8"), executable=executable)]
+        files = building.referenced(self._skill, self._folder, source.value if source else None)
+        made = [building.fixture(file, posixpath.join(path, below) if below else path) for below, file in files]
+        return [item.model_copy(update={"executable": executable or item.executable}) for item in made]
+
+    def _list(self, node: Node, key: str) -> list[Node]:
+        found = node.value.get(key)
+        if found is None or found.value is None:
+            return []
+        if not found.is_list:
+            self._complain(
+                f"{key} is {found.kind}; a list was expected", found, f"Write {key}: and items that start with -."
+            )
+            return []
+        return list(found.value)
+
+    def _text(self, node: Node, key: str, *, required: bool = False) -> str | None:
+        found = node.value.get(key)
+        if found is None or found.value is None:
+            if required:
+                self._complain(f"{key} is missing", found or node, f"Add {key}.")
+            return None
+        if key == "id" and not isinstance(found.value, bool | dict | list):
+            return found.source.strip() or None
+        if not isinstance(found.value, str):
+            self._complain(f"{key} is {found.kind}; text was expected", found, "Put the value in quotes.")
+            return None
+        if required and not found.value.strip():
+            self._complain(f"{key} is empty", found, f"Write a {key}.")
+            return None
+        return found.value if key == "prompt" else found.value.strip()
+
+    def _choice(self, node: Node, key: str, options: tuple[str, ...], default: Any) -> Any:
+        found = node.value.get(key)
+        if found is None:
+            return default
+        if isinstance(found.value, str) and found.value in options:
+            return type(default)(found.value)
+        self._complain(f'{key} "{short(found.source)}" is unknown; one of {", ".join(options)} was expected', found)
+        return default
+
+    def _flag(self, node: Node, key: str) -> bool:
+        found = node.value.get(key)
+        if found is None:
+            return False
+        if not isinstance(found.value, bool):
+            self._complain(f"{key} is {found.kind}; true or false was expected", found)
+            return False
+        return found.value
+
+    def _known(self, node: Node, known: tuple[str, ...], what: str) -> None:
+        for key, value in node.value.items():
+            if key not in known:
+                likely = nearest(key, known)
+                hint = f"did you mean {likely}?" if likely else f"known are {', '.join(known)}"
+                self._complain(f'"{short(key)}" is an unknown key of {what}; {hint}', value)
+
+    def _complain(self, message: str, node: Node, remedy: str = "") -> None:
+        self._notes.block("invalid", f"{self._label}{message}", line=node.line, column=node.column, remedy=remedy)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "x"
+    taken.add(name)
+    return name
