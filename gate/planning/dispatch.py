@@ -1,0 +1,79 @@
+"""Layer 0: what type a skill is, and what follows from it (R6, R7; origins 1.3 and 1.8).
+
+Declared facts come first, hints in the text last; the reason is recorded in the plan.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gate.domain.plan import Arm, Limits
+from gate.domain.skill import Skill, SkillType, is_agent_visible
+from gate.domain.suite import Case, Suite
+
+PROGRAM_SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".rb", ".pl", ".ps1", ".go", ".rs")
+CODE_TOOLS = ("bash", "shell", "execute", "python")
+
+_MCP_TOOL = re.compile(r"\bmcp__([A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)__[A-Za-z0-9_-]+")
+_SHELL_FENCE = re.compile(
+    r"^[ \t]*(?:```|~~~)[ \t]*(bash|sh|shell|console|zsh|python3?|py)\b", re.MULTILINE | re.IGNORECASE
+)
+
+
+def mcp_servers_of(text: str) -> set[str]:
+    """Server names in tool ids of the form ``mcp__<server>__<tool>``; the word MCP alone says nothing (cases A4)."""
+    return {match.group(1) for match in _MCP_TOOL.finditer(text)}
+
+
+def detect_type(skill: Skill, suite: Suite | None) -> tuple[SkillType, str]:
+    """The type of a skill and why, in the order ``mcp_based`` > ``code_execution`` > ``text_generation``."""
+    if skill.declared_type is not None:
+        return skill.declared_type, "declared in the front matter"
+    cases = suite.cases if suite else ()
+    mocked = sorted({server.name for case in cases for server in case.mcp_servers})
+    if mocked:
+        return SkillType.MCP_BASED, f"its suite declares the MCP server {mocked[0]}"
+    allowed = " ".join(skill.allowed_tools)
+    named = sorted(mcp_servers_of(allowed))
+    if named:
+        return SkillType.MCP_BASED, f"allowed-tools names a tool of the MCP server {named[0]}"
+    in_body = sorted(mcp_servers_of(skill.body))
+    if in_body:
+        return SkillType.MCP_BASED, f"SKILL.md names a tool id of the MCP server {in_body[0]}"
+    for tool in skill.allowed_tools:
+        if tool.split("(")[0].strip().lower() in CODE_TOOLS:
+            return SkillType.CODE_EXECUTION, f"allowed-tools names {tool.split('(')[0].strip()}"
+    programs = sorted(
+        file.path
+        for file in skill.files
+        if file.is_regular and is_agent_visible(file.path) and file.path.lower().endswith(PROGRAM_SUFFIXES)
+    )
+    if programs:
+        return SkillType.CODE_EXECUTION, f"the folder holds the program {programs[0]}"
+    fence = _SHELL_FENCE.search(skill.body)
+    if fence:
+        return SkillType.CODE_EXECUTION, f"SKILL.md shows commands in a {fence.group(1).lower()} block"
+    return SkillType.TEXT_GENERATION, "no tool, program or command was declared or shown"
+
+
+_STEPS = {
+    SkillType.MCP_BASED: (15, 8, 6),
+    SkillType.CODE_EXECUTION: (10, 6, 5),
+    SkillType.TEXT_GENERATION: (5, 5, None),
+}
+
+
+def limits_for(skill_type: SkillType, arm: Arm) -> Limits:
+    """Step limits by type (origins 1.3). The early stop holds for the baseline only: it has no skill to work through."""
+    with_steps, without_steps, early_stop = _STEPS[skill_type]
+    if arm is Arm.WITHOUT_SKILL:
+        return Limits(steps=without_steps, tool_calls=early_stop)
+    return Limits(steps=with_steps)
+
+
+def missing_servers(skill: Skill, case: Case) -> list[str]:
+    """MCP servers that the skill's allowed-tools or the case's own checks need and the case does not bring (cases B 9)."""
+    needed = mcp_servers_of(" ".join(skill.allowed_tools))
+    for check in case.checks:
+        needed |= mcp_servers_of(getattr(check.parameters, "tool", ""))
+    return sorted(needed - {server.name for server in case.mcp_servers})

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+
+from gate.domain.base import NotRun
+from gate.domain.findings import Finding, Level
+from gate.domain.plan import Arm, Mode, Plan, SkillPlan
+from gate.domain.skill import ChangeKind
+from gate.domain.suite import CaseType, McpServer
+from gate.planning import plan_session, planned_requests
+from gate.settings import Caps, Policy, Settings
+from tests.builders_skill import a_case, a_skill, a_skill_intake, a_suite, an_intake, some_settings
+
+
+def planned(*skills: object, **settings: object) -> Plan:
+    chosen: Settings = some_settings(**settings)
+    return plan_session(an_intake(*skills), chosen, session_id="s", run_date="2026-01-31")  # type: ignore[arg-type]
+
+
+def the_skill(plan: Plan) -> SkillPlan:
+    assert len(plan.skills) == 1
+    return plan.skills[0]
+
+
+def runs(plan: Plan) -> dict[str, int]:
+    return {arm.arm.value: arm.runs for arm in the_skill(plan).cases[0].arms}
+
+
+@pytest.mark.requirements("R51", "R107", "R108", "R111")
+@pytest.mark.parametrize(
+    ("mode", "expected", "compared"),
+    [
+        (Mode.SMOKE, {"with_skill": 1, "without_skill": 0, "base_skill": 0}, False),
+        (Mode.QUICK, {"with_skill": 2, "without_skill": 2, "base_skill": 0}, False),
+        (Mode.STANDARD, {"with_skill": 2, "without_skill": 1, "base_skill": 1}, True),
+        (Mode.FULL, {"with_skill": 3, "without_skill": 3, "base_skill": 3}, True),
+    ],
+)
+def test_each_mode_plans_its_runs_and_its_layers(mode: Mode, expected: dict[str, int], compared: bool) -> None:
+    plan = planned(mode=mode)
+    assert runs(plan) == expected
+    assert (the_skill(plan).cases[0].compare is None) is compared
+    assert len(planned_requests(plan)) == sum(expected.values())
+
+
+@pytest.mark.requirements("R46")
+def test_happy_path_and_e2e_cases_are_compared_and_no_other_type() -> None:
+    for case_type in CaseType:
+        suite = a_suite(a_case(type=case_type))
+        case = the_skill(planned(a_skill_intake(suite=suite, base_suite=suite))).cases[0]
+        assert (case.compare is None) is (case_type in (CaseType.HAPPY_PATH, CaseType.E2E))
+
+
+@pytest.mark.requirements("R112")
+def test_quick_leaves_the_baseline_of_an_mcp_skill_out_and_says_why() -> None:
+    suite = a_suite(a_case(mcp_servers=(McpServer(name="tickets"),)))
+    plan = planned(a_skill_intake(suite=suite, base_suite=suite), mode=Mode.QUICK)
+    arm = the_skill(plan).cases[0].arm(Arm.WITHOUT_SKILL)
+    assert arm is not None
+    assert arm.runs == 0
+    assert arm.skipped == "mode quick has no baseline for mcp_based skills"
+
+
+def test_a_case_may_skip_its_baseline_and_is_then_not_compared() -> None:
+    suite = a_suite(a_case(skip_without_skill=True, skip_reason="needs the skill's own data"))
+    case = the_skill(planned(a_skill_intake(suite=suite, base_suite=suite))).cases[0]
+    assert isinstance(case.compare, NotRun)
+    assert "needs the skill's own data" in case.compare.not_run
+
+
+def test_a_new_skill_has_no_base_arm_and_an_unchanged_one_neither() -> None:
+    new = a_skill_intake(kind=ChangeKind.ADDED, base=None, base_suite=None)
+    same = a_skill_intake(kind=ChangeKind.UNCHANGED, base=a_skill())
+    for intake, reason in ((new, "no readable version"), (same, "is the same at the merge base")):
+        arm = the_skill(planned(intake)).cases[0].arm(Arm.BASE_SKILL)
+        assert arm is not None
+        assert arm.runs == 0
+        assert reason in str(arm.skipped)
+
+
+def test_a_base_case_that_head_changed_or_dropped_still_runs() -> None:
+    base = a_suite(a_case("one"), a_case("two"))
+    head = a_suite(a_case("one", prompt="Another question"))
+    cases = the_skill(planned(a_skill_intake(suite=head, base_suite=base))).cases
+    assert [(case.case.eval_id, case.origin) for case in cases] == [
+        ("one", "head"),
+        ("one@base", "base"),
+        ("two", "base"),
+    ]
+
+
+def test_a_case_that_lacks_its_server_is_blocked_and_gets_no_runs() -> None:
+    skill = a_skill(allowed_tools=("mcp__github__get_issue",))
+    plan = planned(a_skill_intake(head=skill))
+    case = the_skill(plan).cases[0]
+    assert case.blocked == "MCP server github is not available to this case"
+    assert planned_requests(plan) == []
+
+
+def test_without_a_model_or_a_file_that_agents_read_only_static_layers_run() -> None:
+    assert "no model key" in str(the_skill(planned(models=None)).not_measured)
+    quiet = planned(a_skill_intake(agent_visible=False))
+    assert the_skill(quiet).not_measured == "no file changed that an agent reads"
+    assert planned_requests(quiet) == []
+
+
+def test_an_unreadable_skill_or_suite_gets_no_cases() -> None:
+    finding = Finding(rule="suite/json", level=Level.ERROR, path="evals.json", message="no JSON", blocks=True)
+    assert the_skill(planned(a_skill_intake(findings=(finding,)))).cases == ()
+    assert the_skill(planned(a_skill_intake(head=None))).cases == ()
+    assert the_skill(planned(a_skill_intake(suite=None))).cases == ()
+
+
+def test_skills_over_the_session_cap_are_named_not_dropped() -> None:
+    skills = [a_skill_intake(f"skills/s{number}") for number in range(4)]
+    plan = planned(*skills, policy=Policy(caps=Caps(skills_per_session=2)))
+    assert [skill.not_measured is None for skill in plan.skills] == [True, True, False, False]
+    assert "over budget" in str(plan.skills[3].not_measured)
+
+
+@pytest.mark.requirements("R139")
+def test_an_estimate_is_made_before_anything_is_spent() -> None:
+    small, large = planned(mode=Mode.SMOKE), planned(mode=Mode.FULL)
+    assert 0 < small.estimated_calls < large.estimated_calls
+    assert 0 < small.estimated_tokens < large.estimated_tokens
+
+
+def test_requests_of_a_pair_stand_side_by_side_and_are_unique() -> None:
+    keys = [request.key for request in planned_requests(planned(mode=Mode.FULL))]
+    assert [(key.run, key.arm.value) for key in keys][:3] == [
+        (1, "with_skill"),
+        (1, "without_skill"),
+        (1, "base_skill"),
+    ]
+    assert len({key.folder for key in keys}) == len(keys) == 9
