@@ -1,0 +1,1 @@
+"""Layer 1: runs in sandboxes, recorded by the gate, sealed when they end."""
