@@ -1,0 +1,140 @@
+"""What can fail a skill: vetoes that code found, at once; everything else once the confirm stage has repeated it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gate import statistics
+from gate.decision import figures
+from gate.decision.figures import case_name
+from gate.decision.look import Look
+from gate.decision.triage import (
+    Assertion,
+    case_passed,
+    check_result,
+    confirm_runs,
+    describe_check,
+    natural,
+    paired_runs,
+    passed_over,
+    tally,
+    usable_runs,
+)
+from gate.decision.wording import case_names, charge_sentence, evidence, run_numbers
+from gate.domain.base import Severity
+from gate.domain.checks import ToolCallCount
+from gate.domain.judgement import CheckStatus
+from gate.domain.plan import Arm
+from gate.domain.report import CaseRecord
+
+BLOCKING_LEVEL = 0.05
+"""Adjusted one-sided p at which head is worse (Decision 6)."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Something that fails a skill once the confirm stage has repeated it (Decision 6)."""
+
+    sentence: str
+    confirmed: bool
+
+
+def charges_against(look: Look) -> tuple[Charge, ...]:
+    """Every charge, confirmed or not: single assertions, then tests over cases, then the bound of the rate."""
+    return (*_assertion_charges(look), *_test_charges(look), *_bound_charges(look))
+
+
+def forbidden_tools(look: Look) -> Iterable[str]:
+    """V2, found by code: fails at once."""
+    for case in look.runnable:
+        for check in sorted(case.plan.case.checks, key=lambda item: natural(item.id)):
+            parameters = check.parameters
+            if not isinstance(parameters, ToolCallCount) or check.severity is not Severity.MUST:
+                continue
+            if parameters.status is not None or 0 not in (parameters.max, parameters.expected_count):
+                continue
+            assertion = Assertion("check", check.id, check.severity, describe_check(check), check.rule_ref)
+            called = [
+                run
+                for run in usable_runs(case, Arm.WITH_SKILL)
+                if (result := check_result(run, check.id)) is not None and result.status is CheckStatus.FAILED
+            ]
+            if called:
+                yield (
+                    f"V2: {case_name(case)}: forbidden tool {parameters.tool} was called in with_skill "
+                    f"{run_numbers([run.record.key.run for run in called])}: {assertion.label}: "
+                    f"{evidence(called[0], assertion)}"
+                )
+
+
+def _assertion_charges(look: Look) -> Iterable[Charge]:
+    """A ``must`` assertion failing in all with-runs; any assertion passing in all base runs and failing in all of head."""
+    for case in look.runnable:
+        runs = usable_runs(case, Arm.WITH_SKILL)
+        heads, bases = paired_runs(case, Arm.WITH_SKILL, Arm.BASE_SKILL)
+        crashed = runs and not any(run.record.completed for run in runs)
+        for assertion in figures.weighty(case):
+            if not tally(runs, assertion).all_failed:
+                continue
+            base = tally(bases, assertion)
+            flip = base.all_passed and bool(heads)
+            # A case that only the base suite has must not regress; whether it ever passed is base's own affair.
+            must = assertion.severity is Severity.MUST and not (case.plan.origin == "base" and base.majority is False)
+            if must or flip:
+                repeated = bool(confirm_runs(case)) and (must or any(r.record.purpose == "confirm" for r in bases))
+                yield Charge(charge_sentence(case, assertion, runs, bases if flip else ()), repeated)
+                if crashed:
+                    break  # every other assertion of the case failed for the same reason
+
+
+def lost_and_won(look: Look, arm: Arm, *, confirm: bool) -> tuple[list[CaseRecord], list[CaseRecord]]:
+    """Cases that the other arm passes and head does not, and the other way round."""
+    lost: list[CaseRecord] = []
+    won: list[CaseRecord] = []
+    for case in look.runnable:
+        heads, others = paired_runs(case, Arm.WITH_SKILL, arm, confirm=confirm)
+        verdicts = passed_over(case, heads), passed_over(case, others)
+        if verdicts == (False, True):
+            lost.append(case)
+        elif verdicts == (True, False):
+            won.append(case)
+    return lost, won
+
+
+def _test_charges(look: Look) -> Iterable[Charge]:
+    """Head worse than base, or than no skill, over distinct cases: Holm over both tests, before and with confirm runs."""
+    arms = [arm for arm in (Arm.BASE_SKILL, Arm.WITHOUT_SKILL) if any(usable_runs(case, arm) for case in look.runnable)]
+    counts = [lost_and_won(look, arm, confirm=True) for arm in arms]
+    first = [lost_and_won(look, arm, confirm=False) for arm in arms]
+    adjusted = statistics.holm([statistics.sign_test(len(lost), len(won)) for lost, won in counts])
+    adjusted_first = statistics.holm([statistics.sign_test(len(lost), len(won)) for lost, won in first])
+    for arm, (lost, won), p, p_first in zip(arms, counts, adjusted, adjusted_first, strict=True):
+        if max(p, p_first) <= BLOCKING_LEVEL:
+            than = "base" if arm is Arm.BASE_SKILL else "no skill at all"
+            sentence = (
+                f"head is worse than {than}: {len(lost)} cases lost ({case_names(lost)}), {len(won)} won, one-sided exact "
+                f"sign test p = {p:.3f} after Holm"
+            )
+            yield Charge(sentence, any(confirm_runs(case) for case in lost))
+
+
+def _bound_charges(look: Look) -> Iterable[Charge]:
+    """The exact upper bound of the rate lies below the threshold, before and with confirm runs.
+
+    Only cases that are known to fail count as failed here; a missing verdict must not make a red.
+    """
+    cases = [case for case in look.head_cases if usable_runs(case, Arm.WITH_SKILL)]
+    failed = [case for case in cases if case_passed(case) is False]
+    failed_first = [case for case in cases if case_passed(case, confirm=False) is False]
+    if not failed or not failed_first:
+        return
+    total, threshold = len(cases), look.thresholds.threshold
+    upper = statistics.clopper_pearson_upper(total - len(failed), total)
+    upper_first = statistics.clopper_pearson_upper(total - len(failed_first), total)
+    if max(upper, upper_first) < threshold:
+        sentence = (
+            f"{look.rate.passed} of {total} cases passed: the exact upper 95 % bound {upper:.2f} is below the threshold of "
+            f"{threshold:.2f} (failed: {case_names(failed)})"
+        )
+        yield Charge(sentence, any(confirm_runs(case) for case in failed))

@@ -1,0 +1,400 @@
+"""The figures of a skill, each with its counts. Facts only: what they mean is decided in ``verdict``."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from gate import statistics
+from gate.decision.triage import (
+    Assertion,
+    assertions_of,
+    case_passed,
+    counting,
+    grade_row,
+    holds,
+    is_usable,
+    natural,
+    paired_runs,
+    tally,
+    usable_runs,
+)
+from gate.domain.base import NotRun, Severity
+from gate.domain.evidence import FallbackCount, Outcome
+from gate.domain.judgement import ControlGrade, GradeStatus, Grading, Winner
+from gate.domain.plan import Arm, CasePlan, case_folder
+from gate.domain.report import ArmFigures, CaseRecord, CaseReport, JudgedRun, Share, SkillRecord
+
+WIN_LEVEL = 0.05
+"""One-sided error of the comparator's suite test (DESIGN.md 4: win, loss = p <= .05)."""
+ENOUGH_DECIDED = 5
+"""Under this many decided cases no suite test can reach ``WIN_LEVEL``."""
+GRADES = (("S", 0.95), ("A", 0.90), ("B", 0.80), ("C", 0.70))
+"""Origins 1.9: release grade by the source's rate; below C it is D, and any veto is F."""
+DEGRADED = ("rules_only", "rules-only", "invalid")
+"""Endings of the fallback kinds that a verdict must name where they are not zero (DESIGN.md 9)."""
+
+
+def in_order(cases: Iterable[CaseRecord]) -> tuple[CaseRecord, ...]:
+    """Cases by eval id, origin and digest: an order that no file order changes."""
+    return tuple(sorted(cases, key=lambda case: plan_key(case.plan)))
+
+
+def plan_key(plan: CasePlan) -> tuple[object, ...]:
+    """What tells a planned case from all others of its skill, sortable."""
+    return (natural(plan.case.eval_id), plan.origin, plan.case.digest, plan.case.name, plan.case.prompt)
+
+
+def case_name(case: CaseRecord) -> str:
+    """How sentences name a case; ids of numbers get the word eval before them."""
+    eval_id = case.plan.case.eval_id
+    named = eval_id if eval_id.startswith("eval") else f"eval {eval_id}"
+    return f"{named} (of the base suite)" if case.plan.origin == "base" else named
+
+
+def weighty(case: CaseRecord) -> tuple[Assertion, ...]:
+    """The assertions of a case that are not ``info``."""
+    return tuple(item for item in assertions_of(case) if item.severity is not Severity.INFO)
+
+
+def share_over(runs: Sequence[JudgedRun], assertions: Sequence[Assertion]) -> Share:
+    """Assertions that passed, of all assertions times runs: a missing verdict never shrinks the total."""
+    held = [holds(run, assertion) for run in runs for assertion in assertions]
+    return Share(passed=held.count(True), total=len(held))
+
+
+def add(shares: Iterable[Share]) -> Share:
+    """Field-wise sum."""
+    listed = list(shares)
+    return Share(passed=sum(item.passed for item in listed), total=sum(item.total for item in listed))
+
+
+def source_assertions(cases: Sequence[CaseRecord]) -> dict[int, tuple[Assertion, ...]]:
+    """By position of the case: its exact checks, or its expectations where no case has a check (origins 1.9)."""
+    kind = "check" if any(item.kind == "check" for case in cases for item in weighty(case)) else "expectation"
+    return {index: tuple(item for item in weighty(case) if item.kind == kind) for index, case in enumerate(cases)}
+
+
+def source_rate(cases: Sequence[CaseRecord]) -> Share:
+    """The source's rate over single exact checks of the with-runs (fallback: expectations). For the letter only."""
+    chosen = source_assertions(cases)
+    return add(share_over(usable_runs(case, Arm.WITH_SKILL), chosen[i]) for i, case in enumerate(cases))
+
+
+def letter(rate: Share, *, vetoed: bool) -> str | None:
+    """The release grade; None where nothing was tried."""
+    if vetoed:
+        return "F"
+    if rate.rate is None:
+        return None
+    return next((grade for grade, at_least in GRADES if rate.rate >= at_least), "D")
+
+
+def authoritative(cases: Sequence[CaseRecord], *, confirm: bool = True) -> Share:
+    """Cases passed of cases completed, over the head suite (Decision 6, DESIGN.md 3: the base suite must not regress,
+    the head suite must pass). A case with no verdict of its own stays in the total."""
+    counted = [case_passed(case, confirm=confirm) for case in head_suite(cases) if usable_runs(case, Arm.WITH_SKILL)]
+    return Share(passed=counted.count(True), total=len(counted))
+
+
+def head_suite(cases: Iterable[CaseRecord]) -> tuple[CaseRecord, ...]:
+    """Cases that the head suite has, can run and can say something."""
+    return tuple(case for case in cases if case.plan.origin != "base" and case.plan.blocked is None and counting(case))
+
+
+@dataclass(frozen=True)
+class Lift:
+    """With against without, over the cases that have both."""
+
+    with_rate: Fraction
+    without_rate: Fraction
+    cases: int
+    left_out: int
+    kind: str
+
+    @property
+    def delta(self) -> Fraction:
+        """Mean over cases of the difference of the two rates; exact, so that equal rates give 0."""
+        return self.with_rate - self.without_rate
+
+
+def lift_of(cases: Sequence[CaseRecord]) -> Lift | None:
+    """The source's Delta, per case and then averaged (never pooled: filled cases have more runs). None: not computed."""
+    chosen = source_assertions(cases)
+    rates: list[tuple[Fraction, Fraction]] = []
+    for index, case in enumerate(cases):
+        ones, others = paired_runs(case, Arm.WITH_SKILL, Arm.WITHOUT_SKILL)
+        one, other = share_over(ones, chosen[index]), share_over(others, chosen[index])
+        if one.total and other.total:
+            rates.append((Fraction(one.passed, one.total), Fraction(other.passed, other.total)))
+    if not rates:
+        return None
+    kinds = {item.kind for items in chosen.values() for item in items}
+    return Lift(
+        with_rate=sum((rate for rate, _ in rates), Fraction(0)) / len(rates),
+        without_rate=sum((rate for _, rate in rates), Fraction(0)) / len(rates),
+        cases=len(rates),
+        left_out=len(cases) - len(rates),
+        kind="checks" if kinds == {"check"} else "expectations",
+    )
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Layer 3 over the suite, in cases."""
+
+    won: int
+    lost: int
+    tied: int
+    not_run: int
+
+    @property
+    def decided(self) -> int:
+        """Cases that were no tie."""
+        return self.won + self.lost
+
+    @property
+    def wins(self) -> bool:
+        """The one-sided suite test says that the skill is better."""
+        return statistics.sign_test(self.won, self.lost) <= WIN_LEVEL
+
+    @property
+    def loses(self) -> bool:
+        """The one-sided suite test says that the baseline is better."""
+        return statistics.sign_test(self.lost, self.won) <= WIN_LEVEL
+
+
+def outcome_of(case: CaseRecord) -> Winner | None:
+    """Who won a case after unblinding; None where Layer 3 did not run, or what was opened is not what was sealed."""
+    comparison, opened = case.layer3.comparison, case.layer3.unblinding
+    if isinstance(comparison, NotRun) or opened is None or opened.comparison_sealed != comparison.sealed:
+        return None
+    return opened.outcome
+
+
+def duel_of(cases: Iterable[CaseRecord]) -> Duel:
+    """Won, lost and tied cases."""
+    outcomes = [outcome_of(case) for case in cases]
+    return Duel(
+        won=outcomes.count(Winner.SKILL),
+        lost=outcomes.count(Winner.BASELINE),
+        tied=outcomes.count(Winner.TIE),
+        not_run=outcomes.count(None),
+    )
+
+
+@dataclass(frozen=True)
+class JudgeHealth:
+    """What the controls say about the judge of this session."""
+
+    asked: int
+    answered: int
+    false_asked: int
+    false_passed: int
+    true_asked: int
+    true_failed: int
+
+    @property
+    def sentence(self) -> str:
+        """For the report."""
+        if not self.answered:
+            return "judge health unknown: no control was answered in this session"
+        return (
+            f"{self.answered} of {self.asked} controls answered; known-false ones passed: {self.false_passed} of "
+            f"{self.false_asked}; known-true ones failed: {self.true_failed} of {self.true_asked}"
+        )
+
+
+def judge_health(cases: Iterable[CaseRecord]) -> JudgeHealth:
+    """Sums over the gradings of all runs."""
+    controls: list[ControlGrade] = [
+        control for grading in gradings(cases) if grading.voided is None for control in grading.controls
+    ]
+    answered = [control for control in controls if control.model_said is not None]
+    false_ones = [control for control in answered if not control.known]
+    true_ones = [control for control in answered if control.known]
+    return JudgeHealth(
+        asked=len(controls),
+        answered=len(answered),
+        false_asked=len(false_ones),
+        false_passed=sum(control.model_said is True for control in false_ones),
+        true_asked=len(true_ones),
+        true_failed=sum(control.model_said is False for control in true_ones),
+    )
+
+
+def gradings(cases: Iterable[CaseRecord]) -> Iterator[Grading]:
+    """Every grading that there is."""
+    for case in cases:
+        for run in case.runs:
+            if not isinstance(run.judgement.grading, NotRun):
+                yield run.judgement.grading
+
+
+def graded_share(cases: Iterable[CaseRecord], arm: Arm) -> Share:
+    """Expectations with a verdict, of all expectations over the completed runs of an arm."""
+    rows = [
+        grade_row(run, expectation.id)
+        for case in cases
+        for run in usable_runs(case, arm)
+        if run.record.completed
+        for expectation in case.plan.case.expectations
+    ]
+    return Share(
+        passed=sum(row is not None and row.status is not GradeStatus.UNGRADED for row in rows), total=len(rows)
+    )
+
+
+def planned_runs(cases: Iterable[CaseRecord], arm: Arm) -> tuple[int, int]:
+    """(planned, finished) of an arm: what the plan asks for and what fill and confirm added; what of it is usable."""
+    planned = finished = 0
+    for case in cases:
+        plan = case.plan.arm(arm)
+        planned += plan.runs if plan is not None and plan.skipped is None and case.plan.blocked is None else 0
+        planned += sum(run.record.purpose != "planned" for run in case.of(arm))
+        finished += len(usable_runs(case, arm))
+    return planned, finished
+
+
+def arm_skipped(cases: Iterable[CaseRecord], arm: Arm) -> str | None:
+    """Why an arm was skipped, with the number of cases; None where it ran in every case that can run."""
+    reasons: Counter[str] = Counter()
+    for case in cases:
+        plan = case.plan.arm(arm)
+        if case.plan.blocked is None and (plan is None or plan.skipped is not None or plan.runs == 0):
+            reasons[(plan.skipped if plan is not None else None) or "not planned"] += 1
+    if not reasons:
+        return None
+    return "; ".join(f"{reason} ({count} {plural(count, 'case')})" for reason, count in sorted(reasons.items()))
+
+
+def plural(count: int, word: str) -> str:
+    """``word`` in the number that ``count`` asks for."""
+    return word if count == 1 else word + "s"
+
+
+def arm_figures(cases: Sequence[CaseRecord], arm: Arm) -> ArmFigures:
+    """The figures of one arm over all cases."""
+    planned, finished = planned_runs(cases, arm)
+    runs = [(case, run) for case in cases for run in usable_runs(case, arm)]
+    completed = [(case, run) for case, run in runs if run.record.completed]
+    shares = [share_over([run], weighty(case)) for case, run in runs]
+    rates = [share.rate for share in shares if share.rate is not None]
+    costs = [run.record.metrics.cost_usd for _, run in runs]
+    tokens = [run.record.metrics.total_tokens for _, run in runs]
+    known_costs = [cost for cost in costs if cost is not None]
+    known_tokens = [float(count) for count in tokens if count is not None]
+    return ArmFigures(
+        arm=arm,
+        planned=planned,
+        finished=finished,
+        completed=len(completed),
+        activated=sum(run.record.metrics.activated for _, run in completed),
+        graded=sum(fully_graded(case, run) for case, run in completed),
+        assertions=add(shares),
+        mean_rate=statistics.mean(rates),
+        sd_rate=statistics.sample_sd(rates),
+        # Unknown is not zero: a mean over the known part would flatter the runs that died on budget.
+        mean_tokens=statistics.mean(known_tokens) if len(known_tokens) == len(tokens) else None,
+        cost_usd=math.fsum(known_costs) if costs and len(known_costs) == len(costs) else None,
+        skipped=arm_skipped(cases, arm),
+    )
+
+
+def fully_graded(case: CaseRecord, run: JudgedRun) -> bool:
+    """Whether every expectation of a completed run has a verdict."""
+    rows = [grade_row(run, expectation.id) for expectation in case.plan.case.expectations]
+    return all(row is not None and row.status is not GradeStatus.UNGRADED for row in rows)
+
+
+def crashes(cases: Iterable[CaseRecord]) -> Share:
+    """With-runs that the agent's doing ended (V4), of the usable ones."""
+    runs = [run for case in cases for run in usable_runs(case, Arm.WITH_SKILL)]
+    return Share(passed=sum(run.record.outcome is not Outcome.COMPLETED for run in runs), total=len(runs))
+
+
+def activation(cases: Iterable[CaseRecord]) -> Share:
+    """With-runs that opened the skill, of the completed ones."""
+    runs = [run for case in cases for run in usable_runs(case, Arm.WITH_SKILL) if run.record.completed]
+    return Share(passed=sum(run.record.metrics.activated for run in runs), total=len(runs))
+
+
+def fallback_sums(record: SkillRecord) -> tuple[FallbackCount, ...]:
+    """Every fallback of a skill, summed by kind and role (DESIGN.md 9), with the runs dropped and the arms skipped."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for case in record.cases:
+        parts = [run.record.fallbacks for run in case.runs]
+        parts += [run.judgement.grading.fallbacks for run in case.runs if not isinstance(run.judgement.grading, NotRun)]
+        parts += [
+            part.fallbacks for part in (case.layer3.comparison, case.layer3.analysis) if not isinstance(part, NotRun)
+        ]
+        for item in (count for part in parts for count in part):
+            sums[item.kind, item.role] += item.count
+        if case.plan.blocked is None:
+            sums["runs_dropped", "executor"] += _dropped(case)
+            for plan in case.plan.arms:
+                if plan.skipped is not None:
+                    sums[f"arm_skipped:{plan.arm.value}: {plan.skipped}", ""] += 1
+    return tuple(
+        FallbackCount(kind=kind, role=role, count=count) for (kind, role), count in sorted(sums.items()) if count
+    )
+
+
+def _dropped(case: CaseRecord) -> int:
+    """Runs that count for nothing: void ones, and planned ones without a record."""
+    void = sum(not is_usable(run) for run in case.runs)
+    planned = sum(plan.runs for plan in case.plan.arms if plan.skipped is None)
+    recorded = sum(run.record.purpose == "planned" for run in case.runs)
+    return void + max(0, planned - recorded)
+
+
+def degraded_replies(fallbacks: Iterable[FallbackCount]) -> int:
+    """How many replies ended without a verdict of a model: named in the verdict where not zero."""
+    return sum(item.count for item in fallbacks if item.kind.endswith(DEGRADED))
+
+
+def case_report(case: CaseRecord, slug: str) -> CaseReport:
+    """One case for the report."""
+    plan = case.plan
+    return CaseReport(
+        eval_id=plan.case.eval_id,
+        name=plan.case.name,
+        type=plan.case.type.value,
+        passed=None if plan.blocked is not None else case_passed(case),
+        reasons=_case_reasons(case),
+        comparison=_comparison(case),
+        folder=case_folder(slug, plan.case.eval_id),
+        **{arm.value: share_over(usable_runs(case, arm), weighty(case)) for arm in Arm},
+    )
+
+
+def _comparison(case: CaseRecord) -> str:
+    won = outcome_of(case)
+    if won is not None:
+        return won.value
+    comparison = case.layer3.comparison
+    return f"not run: {comparison.not_run if isinstance(comparison, NotRun) else 'no assignment of this comparison was opened'}"
+
+
+def _case_reasons(case: CaseRecord) -> tuple[str, ...]:
+    if case.plan.blocked is not None:
+        return (f"blocked: {case.plan.blocked}",)
+    runs = usable_runs(case, Arm.WITH_SKILL)
+    reasons = list(case.missing)
+    if not counting(case):
+        reasons.append("has no check and no expectation that counts")
+    for assertion in weighty(case):
+        counts = tally(runs, assertion)
+        if counts.failed or counts.unknown:
+            unknown = f", {counts.unknown} without a verdict" if counts.unknown else ""
+            reasons.append(f"{assertion.label} passed in {counts.passed} of {counts.total} with-runs{unknown}")
+    reasons += [
+        f"run {run.record.key.run} {run.record.key.arm.value}: {run.record.outcome.value}: {run.record.reason}"
+        for arm in Arm
+        for run in case.of(arm)
+        if run.record.outcome is not Outcome.COMPLETED
+    ]
+    return tuple(reasons)

@@ -1,0 +1,90 @@
+"""What the rules of the decision look at: one skill's record with the settings that it is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Literal
+
+from gate.decision import figures
+from gate.domain.plan import Enforce, Mode
+from gate.domain.report import CaseRecord, Share, SkillRecord
+from gate.settings import Thresholds, Waiver
+
+
+@dataclass(frozen=True)
+class Look:
+    """Everything that the rules look at. Cases are in one order, whatever order they came in."""
+
+    record: SkillRecord
+    mode: Mode
+    enforce: Enforce
+    thresholds: Thresholds
+    manifest_errors: Literal["warn", "block"]
+    require_layer3: bool
+    waivers: tuple[Waiver, ...]
+    run_date: str
+
+    @cached_property
+    def cases(self) -> tuple[CaseRecord, ...]:
+        """Every case, in an order that no file order changes."""
+        return figures.in_order(self.record.cases)
+
+    @cached_property
+    def runnable(self) -> tuple[CaseRecord, ...]:
+        """Cases that are not blocked."""
+        return tuple(case for case in self.cases if case.plan.blocked is None)
+
+    @cached_property
+    def head_cases(self) -> tuple[CaseRecord, ...]:
+        """Cases of the head suite that can run and say something."""
+        return figures.head_suite(self.cases)
+
+    @cached_property
+    def rate(self) -> Share:
+        """The authoritative rate."""
+        return figures.authoritative(self.cases)
+
+    @cached_property
+    def source_rate(self) -> Share:
+        """The source's rate, for the letter only."""
+        return figures.source_rate(self.head_cases)
+
+    @cached_property
+    def lift(self) -> figures.Lift | None:
+        """With against without; None where it could not be computed."""
+        return figures.lift_of(self.head_cases)
+
+    @cached_property
+    def duel(self) -> figures.Duel:
+        """Layer 3 over the suite."""
+        return figures.duel_of(self.runnable)
+
+    @cached_property
+    def health(self) -> figures.JudgeHealth:
+        """What the controls say about the judge."""
+        return figures.judge_health(self.cases)
+
+    @cached_property
+    def needs_judge(self) -> bool:
+        """Whether any expectation counts."""
+        return any(item.kind == "expectation" for case in self.runnable for item in figures.weighty(case))
+
+    def waived(self, rule: str) -> Waiver | None:
+        """The waiver that accepts a rule for this skill on the run date; an expired or undated one counts for nothing."""
+        return next(
+            (
+                item
+                for item in sorted(self.waivers, key=lambda item: (item.expires, item.owner), reverse=True)
+                if item.skill == self.record.plan.change.path and item.rule == rule and runs_still(item, self.run_date)
+            ),
+            None,
+        )
+
+
+def runs_still(waiver: Waiver, run_date: str) -> bool:
+    try:
+        return date.fromisoformat(waiver.expires) >= date.fromisoformat(run_date)
+    except ValueError:
+        return False

@@ -1,0 +1,453 @@
+"""The verdict of a skill: DESIGN.md 4, Decision. Nine rules, the first that has a reason decides.
+
+What code can find of the vetoes today: V2 (a forbidden tool was called: a ``must`` check that asks for no call of a tool
+failed) fails at once; V4 (more than 5 % of the runs crashed) and V8 (negative lift) make a skill conditional. V1, V3, V5,
+V6 and V7 are looked for by nothing yet, and no null agent is run against a suite: every report says so
+(``wording.NOT_LOOKED_FOR``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from gate import statistics
+from gate.decision import figures
+from gate.decision.charges import charges_against, forbidden_tools, lost_and_won
+from gate.decision.figures import case_name, plural
+from gate.decision.look import Look
+from gate.decision.state import skill_state
+from gate.decision.triage import check_result, paired_runs, passed_over, tally, triage_case, usable_runs
+from gate.decision.wording import (
+    case_names,
+    cases_to_decide,
+    evidence,
+    failing_runs,
+    interval_of,
+    lift_words,
+    losses_to_decide,
+    mde_of,
+    mixed_sentence,
+    mode_sentence,
+    not_tested,
+    notes_of,
+    pass_reason,
+    place_of,
+    quadrant,
+    run_numbers,
+    score,
+    suggestions,
+    wording_of,
+)
+from gate.domain.base import NotRun, Severity
+from gate.domain.evidence import Outcome
+from gate.domain.findings import Finding, Level
+from gate.domain.plan import Arm, Enforce, Mode, NotMeasuredCause
+from gate.domain.report import JudgedRun, SkillRecord, SkillReport, Verdict
+from gate.domain.skill import ChangeKind
+from gate.domain.suite import CaseType
+from gate.settings import Thresholds, Waiver
+
+SUITE_REMOVAL = "suite-removal"
+"""Rule name with which a waiver accepts that checks were removed or loosened, or a suite deleted."""
+DOUBT_LEVEL = 0.20
+"""One-sided p at which head below base is inconclusive (Decision 7)."""
+CRASH_LEVEL = 0.05
+"""V4."""
+NEEDS_CONFIRM = "needs the confirm stage"
+LAYER3_TYPES = (CaseType.HAPPY_PATH, CaseType.E2E)
+
+
+def decide_skill(
+    record: SkillRecord,
+    *,
+    plan_mode: Mode,
+    enforce: Enforce,
+    thresholds: Thresholds,
+    manifest_errors: Literal["warn", "block"],
+    require_layer3: bool,
+    waivers: Sequence[Waiver],
+    run_date: str,
+) -> SkillReport:
+    """Decide on one skill. Same record and settings, same report: whatever the order of runs, cases and assertions.
+
+    ``run_date`` is the session's ISO date; waivers end by it. Never raises for what a record lacks: what is missing
+    ends in one of the verdicts that are no pass.
+    """
+    look = Look(record, plan_mode, enforce, thresholds, manifest_errors, require_layer3, tuple(waivers), run_date)
+    verdict, reasons = _first_match(look)
+    measured = verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.CONDITIONAL, Verdict.PASS)
+    fallbacks = figures.fallback_sums(record)
+    degraded = figures.degraded_replies(fallbacks)
+    if measured and degraded:
+        reasons = [*reasons, f"model replies without a verdict, which count for nothing: {degraded}"]
+    plan = record.plan
+    report = SkillReport(
+        path=plan.change.path,
+        slug=plan.slug,
+        name=_name(record),
+        change=plan.change.kind.value,
+        type=plan.type.value,
+        type_reason=plan.type_reason,
+        verdict=verdict,
+        reasons=tuple(reasons),
+        wording=wording_of(look, verdict),
+        release_grade=figures.letter(look.source_rate, vetoed=any(forbidden_tools(look))) if measured else None,
+        authoritative=look.rate,
+        authoritative_interval=interval_of(look.rate),
+        source_rate=look.source_rate,
+        quadrant=quadrant(look) if measured else "",
+        lift=lift_words(look),
+        won=look.duel.won,
+        lost=look.duel.lost,
+        tied=look.duel.tied,
+        mde=mde_of(look),
+        arms=tuple(figures.arm_figures(look.cases, arm) for arm in Arm) if look.cases else (),
+        cases=tuple(figures.case_report(case, plan.slug) for case in look.cases),
+        triage=tuple(row for case in look.runnable for row in triage_case(case)),
+        findings=_findings(record),
+        suggestions=suggestions(look),
+        judge_health=look.health.sentence
+        if look.needs_judge
+        else "no judge needed: every counted assertion is an exact check",
+        fallbacks=fallbacks,
+        not_measured_cause=_cause(look) if verdict is Verdict.NOT_MEASURED else None,
+        caused_by_change=verdict in (Verdict.NO_EVALS, Verdict.BLOCKED) and plan.base_runnable,
+        not_tested=not_tested(look),
+        notes=notes_of(look),
+    )
+    return report.model_copy(update={"state": skill_state(report, enforce)})
+
+
+def _first_match(look: Look) -> tuple[Verdict, list[str]]:
+    for verdict, rule in RULES:
+        reasons = rule(look)
+        if reasons:
+            return verdict, reasons
+    return Verdict.PASS, [pass_reason(look)]
+
+
+def _invalid(look: Look) -> list[str]:
+    """1."""
+    plan, record = look.record.plan, look.record
+    reasons = [f"the seal of the evidence is broken: {problem}" for problem in sorted(record.broken_seals)]
+    for finding in _findings(record):
+        blocks = finding.blocks or (
+            finding in plan.manifest_findings and finding.level is Level.ERROR and look.manifest_errors == "block"
+        )
+        if blocks and look.waived(finding.rule) is None:
+            reasons.append(f"{finding.rule}: {place_of(finding)}: {finding.message}")
+    if plan.head is None and plan.change.kind is not ChangeKind.DELETED and not reasons:
+        reasons.append("SKILL.md could not be read")
+    if look.waived(SUITE_REMOVAL) is None:
+        reasons += [f"{removal}; needs a waiver of {SUITE_REMOVAL} in the base policy" for removal in _removals(record)]
+    for case in look.cases:
+        for run in sorted(case.runs, key=_run_order):
+            where = f"{case_name(case)}, run {run.record.key.run} {run.record.key.arm.value}"
+            if run.record.contaminated is not None:
+                reasons.append(f"{where}: the pair is contaminated: {run.record.contaminated}")
+            grading = run.judgement.grading
+            if not isinstance(grading, NotRun) and grading.voided is not None:
+                reasons.append(f"{where}: the judge's batch is void: {grading.voided}")
+    return reasons
+
+
+def _removals(record: SkillRecord) -> list[str]:
+    plan = record.plan
+    removals = sorted(plan.suite_removals)
+    had = plan.base_suite is not None and bool(plan.base_suite.cases)
+    unreadable = any(finding.blocks for finding in plan.findings)
+    if not removals and not unreadable and had and (plan.suite is None or not plan.suite.cases):
+        what = (
+            "the skill and its suite were deleted"
+            if plan.change.kind is ChangeKind.DELETED
+            else "the suite was deleted"
+        )
+        removals.append(f"{what} ({len(plan.base_suite.cases) if plan.base_suite else 0} cases on base)")
+    return removals
+
+
+def _no_evals(look: Look) -> list[str]:
+    """2."""
+    plan = look.record.plan
+    if plan.change.kind is ChangeKind.DELETED:
+        return []
+    if plan.suite is None or not plan.suite.cases:
+        return ["the skill has no evals: nothing was run; skill-gate init --draft writes a first suite"]
+    severities = [item.severity for case in plan.suite.cases for item in case.checks]
+    severities += [item.severity for case in plan.suite.cases for item in case.expectations]
+    if set(severities) <= {Severity.INFO}:
+        count = len(plan.suite.cases)
+        return [f"{count} {plural(count, 'case')} in {plan.suite.path}, and not one check or expectation that counts"]
+    return []
+
+
+def _blocked(look: Look) -> list[str]:
+    """3."""
+    planned = look.record.plan.cases
+    if not planned or look.record.plan.not_measured is not None or any(case.blocked is None for case in planned):
+        return []
+    reasons = sorted({case.blocked for case in planned if case.blocked is not None})
+    return [f"no case can run: {reason}" for reason in reasons]
+
+
+def _not_measured(look: Look) -> list[str]:
+    """4."""
+    cause = _cause(look)
+    if cause is None:
+        return []
+    if look.record.plan.not_measured is not None:
+        return [look.record.plan.not_measured]
+    if cause is NotMeasuredCause.DELETED:
+        return ["the skill was deleted: there is nothing to run"]
+    if cause is NotMeasuredCause.OVER_BUDGET:
+        return [f"over budget: {look.record.over_budget or 'a cap was reached before the planned runs were done'}"]
+    opened = figures.activation(look.runnable)
+    return [
+        (
+            f"the skill was offered and opened in {opened.passed} of {opened.total} completed with-runs: both arms did the "
+            "same work, so no figure says anything about it; say in the description when to use the skill"
+        )
+    ]
+
+
+def _cause(look: Look) -> NotMeasuredCause | None:
+    plan = look.record.plan
+    if plan.not_measured is not None:
+        # A reason of unknown kind is read as the strictest one: it must not become a green by omission.
+        return plan.not_measured_cause or NotMeasuredCause.NO_KEY
+    if plan.change.kind is ChangeKind.DELETED:
+        return NotMeasuredCause.DELETED
+    if look.record.over_budget is not None or any(
+        run.record.outcome is Outcome.OVER_BUDGET for case in look.cases for run in case.runs
+    ):
+        return NotMeasuredCause.OVER_BUDGET
+    opened = figures.activation(look.runnable)
+    return NotMeasuredCause.NOT_OPENED if opened.total >= 2 and opened.passed == 0 else None
+
+
+def _error(look: Look) -> list[str]:
+    """5. A case whose with-runs all ended by the agent's doing is measured: that counts against the skill, here not."""
+    reasons = sorted(look.record.errors)
+    share = look.thresholds.finished_share
+    for arm in Arm:
+        planned, finished = figures.planned_runs(look.cases, arm)
+        if planned and finished < share * planned:
+            reasons.append(f"{finished} of {planned} planned {arm.value} runs finished, under {share:.0%}")
+    known = {figures.plan_key(case.plan) for case in look.cases}
+    lost = [plan for plan in look.record.plan.cases if plan.blocked is None and figures.plan_key(plan) not in known]
+    reasons += [f"eval {plan.case.eval_id} was planned and has no record" for plan in lost]
+    for case in look.runnable:
+        if not usable_runs(case, Arm.WITH_SKILL):
+            why = f": {'; '.join(sorted(case.missing))}" if case.missing else ""
+            reasons.append(f"{case_name(case)} has no finished with-run{why}")
+    if not look.runnable and not lost:
+        reasons.append("no case was planned, so nothing was measured")
+    reasons += _missing_layers(look)
+    if not reasons and not look.rate.total:
+        reasons.append("no case of the head suite was measured")
+    return reasons
+
+
+def _missing_layers(look: Look) -> list[str]:
+    reasons: list[str] = []
+    for case in look.runnable:
+        for arm in Arm:
+            silent = [
+                run.record.key.run
+                for run in usable_runs(case, arm)
+                if run.record.completed and any(check_result(run, check.id) is None for check in case.plan.case.checks)
+            ]
+            if silent:
+                reasons.append(f"{case_name(case)}: checks without a result in {arm.value} {run_numbers(silent)}")
+    for arm in Arm:
+        graded = figures.graded_share(look.runnable, arm)
+        if graded.total and graded.passed < look.thresholds.graded_share * graded.total:
+            reasons.append(
+                f"{graded.passed} of {graded.total} expectations of the {arm.value} runs were graded, under "
+                f"{look.thresholds.graded_share:.0%}{_why_ungraded(look, arm)}"
+            )
+    return reasons
+
+
+def _why_ungraded(look: Look, arm: Arm) -> str:
+    reasons = {
+        run.judgement.grading.not_run
+        for case in look.runnable
+        for run in usable_runs(case, arm)
+        if isinstance(run.judgement.grading, NotRun) and run.record.completed and case.plan.case.expectations
+    }
+    return f": {'; '.join(sorted(reasons))}" if reasons else ""
+
+
+def _fail(look: Look) -> list[str]:
+    """6."""
+    charges, vetoes = charges_against(look), tuple(forbidden_tools(look))
+    confirmed = [charge.sentence for charge in charges if charge.confirmed]
+    if not confirmed and not vetoes:
+        return []
+    open_charges = [f"{charge.sentence}; {NEEDS_CONFIRM}" for charge in charges if not charge.confirmed]
+    return [*vetoes, *confirmed, *open_charges]
+
+
+def _inconclusive(look: Look) -> list[str]:
+    """7."""
+    reasons = [f"{charge.sentence}; {NEEDS_CONFIRM}" for charge in charges_against(look)]
+    for case in look.runnable:
+        runs = usable_runs(case, Arm.WITH_SKILL)
+        for assertion in figures.weighty(case):
+            counts = tally(runs, assertion)
+            if assertion.severity is Severity.MUST and counts.mixed:
+                reasons.append(mixed_sentence(case, assertion, counts, runs))
+    rate, threshold = look.rate, look.thresholds.threshold
+    if rate.rate is not None and rate.rate < threshold:
+        upper = statistics.clopper_pearson_upper(rate.passed, rate.total)
+        reasons.append(
+            f"{rate.passed} of {rate.total} cases passed, below the threshold of {threshold:.2f}, but the exact upper 95 % "
+            f"bound is {upper:.2f}; {cases_to_decide(rate, threshold)}"
+        )
+    lost, won = lost_and_won(look, Arm.BASE_SKILL, confirm=True)
+    p = statistics.sign_test(len(lost), len(won))
+    if len(lost) > len(won) and p <= DOUBT_LEVEL:
+        reasons.append(
+            f"head passes fewer cases than base: {len(lost)} lost ({case_names(lost)}), {len(won)} won, one-sided exact "
+            f"p = {p:.3f}; {losses_to_decide(len(lost), len(won))}"
+        )
+    return reasons
+
+
+def _conditional(look: Look) -> list[str]:
+    """8."""
+    reasons = [mode_sentence(look.mode)] if look.mode in (Mode.SMOKE, Mode.QUICK) else []
+    for case in look.runnable:
+        runs = usable_runs(case, Arm.WITH_SKILL)
+        completed = sum(run.record.completed for run in runs)
+        if completed < 2:
+            reasons.append(
+                f"{case_name(case)} has {completed} completed with-{plural(completed, 'run')}; a pass needs 2"
+            )
+        for assertion in figures.weighty(case):
+            counts = tally(runs, assertion)
+            if assertion.severity is Severity.SHOULD and 2 * counts.failed > counts.total:
+                failing = failing_runs(runs, assertion)
+                reasons.append(
+                    f"{case_name(case)}: {assertion.label} failed in {counts.failed} of {counts.total} with-runs "
+                    f"({run_numbers([run.record.key.run for run in failing])}): {evidence(failing[-1], assertion)}"
+                )
+            elif counts.majority is None and counts.total:
+                reasons.append(
+                    f"{case_name(case)}: {assertion.label} has no verdict in {counts.unknown} of {counts.total} with-runs"
+                )
+    reasons += _grade_reasons(look)
+    if look.duel.loses and (look.rate.rate or 0) >= look.thresholds.threshold:
+        reasons.append(f"the cases pass, yet the blind comparison is lost: {score(look)}")
+    plan = look.record.plan
+    if plan.suite is not None and plan.suite.generated:
+        reasons.append("the suite was generated, not written by its author")
+    reasons += _waiver_reasons(look)
+    blocked = [case for case in look.cases if case.plan.blocked is not None]
+    if blocked:
+        reasons.append(f"{len(blocked)} of {len(look.cases)} cases could not run ({case_names(blocked)})")
+    if look.needs_judge and not look.health.answered:
+        reasons.append(look.health.sentence)
+    return [*reasons, *_strict_reasons(look)]
+
+
+def _grade_reasons(look: Look) -> list[str]:
+    reasons: list[str] = []
+    crashed = figures.crashes(look.runnable)
+    if crashed.total and crashed.passed > CRASH_LEVEL * crashed.total:
+        reasons.append(
+            f"V4: {crashed.passed} of {crashed.total} with-runs crashed or gave no answer, over {CRASH_LEVEL:.0%}"
+        )
+    if look.lift is not None and look.lift.delta < 0:
+        reasons.append(f"V8: negative lift: {lift_words(look)}")
+    grade = figures.letter(look.source_rate, vetoed=False)
+    if grade in ("C", "D"):
+        reasons.append(
+            f"release grade {grade}: {look.source_rate.passed} of {look.source_rate.total} single assertions passed"
+        )
+    return reasons
+
+
+def _waiver_reasons(look: Look) -> list[str]:
+    plan = look.record.plan
+    rules = [SUITE_REMOVAL] if _removals(look.record) else []
+    rules += [item.rule for item in _findings(look.record) if item.blocks or item in plan.manifest_findings]
+    used = {waiver for rule in rules if (waiver := look.waived(rule)) is not None}
+    return [
+        f"{waiver.rule} is waived until {waiver.expires} by {waiver.owner}"
+        + (f": {waiver.reason}" if waiver.reason else "")
+        for waiver in sorted(used, key=lambda item: (item.rule, item.owner, item.expires))
+    ]
+
+
+def _strict_reasons(look: Look) -> list[str]:
+    reasons: list[str] = []
+    strict = look.enforce is Enforce.STRICT
+    if strict or look.require_layer3:
+        offered = [case for case in look.head_cases if case.plan.case.type in LAYER3_TYPES]
+        silent = [case for case in offered if figures.outcome_of(case) is None]
+        if not offered:
+            reasons.append("Layer 3 is required, and no case is of a type that it compares (happy_path, e2e)")
+        elif silent:
+            reasons.append(f"Layer 3 is required and did not run for {case_names(silent)}")
+    if strict and look.record.plan.base is not None:
+        reasons += _paired_bound_reasons(look)
+    return reasons
+
+
+def _paired_bound_reasons(look: Look) -> list[str]:
+    delta = look.thresholds.release_delta
+    cells = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
+    for case in look.runnable:
+        heads, bases = paired_runs(case, Arm.WITH_SKILL, Arm.BASE_SKILL)
+        head, base = passed_over(case, heads), passed_over(case, bases)
+        if base is not None and heads:
+            cells[head is True, base] += 1
+    pairs = sum(cells.values())
+    if not pairs:
+        return ["strict asks for a bound on the drop against base, and no case ran on both"]
+    low = statistics.paired_difference(
+        cells[True, True], cells[True, False], cells[False, True], cells[False, False]
+    ).low
+    if low > -delta:
+        return []
+    needed = next(n for n in range(1, 10_000) if statistics.paired_difference(n, 0, 0, 0).low > -delta)
+    return [
+        (
+            f"a drop of up to {-low:.2f} against base cannot be excluded with {pairs} {plural(pairs, 'case')} (strict asks for "
+            f"under {delta:.2f}); {needed} cases that pass on both prove it, or set release_delta in the base policy"
+        )
+    ]
+
+
+def _run_order(run: JudgedRun) -> tuple[object, ...]:
+    return (run.record.key.run, run.record.key.arm.value, run.record.purpose, run.record.seal)
+
+
+def _name(record: SkillRecord) -> str:
+    skill = record.plan.head or record.plan.base
+    return skill.name if skill is not None and skill.name else record.plan.change.path
+
+
+def _findings(record: SkillRecord) -> tuple[Finding, ...]:
+    order = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTICE: 2}
+    return tuple(
+        sorted(
+            (*record.plan.findings, *record.plan.manifest_findings),
+            key=lambda item: (not item.blocks, order[item.level], item.path, item.line or 0, item.rule, item.message),
+        )
+    )
+
+
+RULES: tuple[tuple[Verdict, Callable[[Look], list[str]]], ...] = (
+    (Verdict.INVALID, _invalid),
+    (Verdict.NO_EVALS, _no_evals),
+    (Verdict.BLOCKED, _blocked),
+    (Verdict.NOT_MEASURED, _not_measured),
+    (Verdict.ERROR, _error),
+    (Verdict.FAIL, _fail),
+    (Verdict.INCONCLUSIVE, _inconclusive),
+    (Verdict.CONDITIONAL, _conditional),
+)

@@ -1,0 +1,193 @@
+"""Exact tests, intervals and the other arithmetic that a verdict rests on. Pure functions; no figure is rounded here.
+
+Sources are named per function; ``judging.md`` is the research note on judging. The unit of every test over cases is the
+case, never the run: runs of one case are correlated (judging.md 5.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    """A confidence interval of a proportion or of a difference of two."""
+
+    low: float
+    high: float
+
+
+def _check_counts(passed: int, total: int) -> None:
+    if total < 1 or not 0 <= passed <= total:
+        raise ValueError(f"expected 0 <= passed <= total and total >= 1, found {passed} of {total}")
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"a confidence lies between 0 and 1, found {confidence}")
+
+
+def _normal_quantile(p: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(p))
+
+
+def _wilson(passed: int, total: int, z: float) -> Interval:
+    p = passed / total
+    denominator = 1 + z * z / total
+    middle = (p + z * z / (2 * total)) / denominator
+    half = z * math.sqrt(p * (1 - p) / total + z * z / (4 * total * total)) / denominator
+    low = 0.0 if passed == 0 else max(0.0, middle - half)
+    high = 1.0 if passed == total else min(1.0, middle + half)
+    return Interval(low, high)
+
+
+def wilson(passed: int, total: int, confidence: float = 0.95) -> Interval:
+    """Two-sided score interval of a proportion (Wilson 1927): what reports show (judging.md 5.1).
+
+    Raises ValueError for an empty total: nothing tried has no rate.
+    """
+    _check_counts(passed, total)
+    _check_confidence(confidence)
+    return _wilson(passed, total, _normal_quantile(1 - (1 - confidence) / 2))
+
+
+def clopper_pearson_lower(passed: int, total: int, confidence: float = 0.95) -> float:
+    """One-sided exact lower bound of a proportion (Clopper and Pearson 1934). Raises ValueError for an empty total."""
+    from scipy.special import betaincinv
+
+    _check_counts(passed, total)
+    _check_confidence(confidence)
+    return 0.0 if passed == 0 else float(betaincinv(passed, total - passed + 1, 1 - confidence))
+
+
+def clopper_pearson_upper(passed: int, total: int, confidence: float = 0.95) -> float:
+    """One-sided exact upper bound of a proportion: the bound that may block (DESIGN.md 4, Decision 6)."""
+    from scipy.special import betaincinv
+
+    _check_counts(passed, total)
+    _check_confidence(confidence)
+    return 1.0 if passed == total else float(betaincinv(passed + 1, total - passed, confidence))
+
+
+def clopper_pearson(passed: int, total: int, confidence: float = 0.95) -> Interval:
+    """Two-sided exact interval of a proportion: two one-sided bounds, each with half of the error."""
+    _check_confidence(confidence)
+    one_sided = 1 - (1 - confidence) / 2
+    return Interval(
+        clopper_pearson_lower(passed, total, one_sided),
+        clopper_pearson_upper(passed, total, one_sided),
+    )
+
+
+def sign_test(for_it: int, against: int) -> float:
+    """One-sided exact sign test: the chance of at least ``for_it`` of all untied cases where both sides are equal.
+
+    Ties carry no information and are left out by the caller. No untied case gives 1. Exact integer arithmetic;
+    5 to 0 gives 1/32 = .03125, the smallest suite that can reach .05 (judging.md 5.2). Raises ValueError for a negative.
+    """
+    if for_it < 0 or against < 0:
+        raise ValueError("counts are not negative")
+    untied = for_it + against
+    return sum(math.comb(untied, k) for k in range(for_it, untied + 1)) / (1 << untied)
+
+
+def mcnemar_exact(one_way: int, other_way: int) -> float:
+    """Two-sided exact McNemar test on the two discordant counts (McNemar 1947, binomial form); none gives 1."""
+    return min(1.0, 2 * sign_test(max(one_way, other_way), min(one_way, other_way)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values (1979), in the order given: at most the error rate they are compared with, in any mix.
+
+    Raises ValueError where one is no probability.
+    """
+    if any(not 0 <= p <= 1 for p in p_values):
+        raise ValueError("a p value lies between 0 and 1")
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Arithmetic mean, None for no values. The order of the values does not matter, not even in the last digit."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def sample_sd(values: Sequence[float]) -> float | None:
+    """Sample standard deviation (n - 1; R61, K13). None under two values: one run says nothing about spread."""
+    if len(values) < 2:
+        return None
+    middle = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
+
+
+def mde(cases: int, *, sd: float = 0.4, power: float = 0.8, alpha: float = 0.05) -> float:
+    """Smallest drop of the mean over cases that would be seen: (z(1-alpha) + z(power)) * sd / sqrt(cases), one-sided.
+
+    ``sd`` is that of the difference per case; judging.md 5.2 takes .4, which gives .31 for 10 cases, .22 for 20, .17 for
+    33, .10 for 100. A drop is at most 1. Raises ValueError under one case.
+    """
+    if cases < 1:
+        raise ValueError("at least one case is needed")
+    return min(1.0, (_normal_quantile(1 - alpha) + _normal_quantile(power)) * sd / math.sqrt(cases))
+
+
+def _check_runs(runs: int, passed: int, k: int) -> None:
+    if not (0 <= passed <= runs and 1 <= k <= runs):
+        raise ValueError(f"expected 0 <= passed <= runs and 1 <= k <= runs, found {passed} of {runs}, k = {k}")
+
+
+def pass_at_k(runs: int, passed: int, k: int) -> float:
+    """Chance that at least one of ``k`` runs passes: 1 - C(n-c, k) / C(n, k), unbiased, for one case (judging.md 5.2)."""
+    _check_runs(runs, passed, k)
+    return 1 - math.comb(runs - passed, k) / math.comb(runs, k)
+
+
+def pass_hat_k(runs: int, passed: int, k: int) -> float:
+    """Chance that all of ``k`` runs pass: C(c, k) / C(n, k), unbiased, for one case (tau-bench; judging.md 5.2)."""
+    _check_runs(runs, passed, k)
+    return math.comb(passed, k) / math.comb(runs, k)
+
+
+def paired_difference(both: int, only_first: int, only_second: int, neither: int, confidence: float = 0.90) -> Interval:
+    """Interval of first minus second rate over pairs (Newcombe 1998, paired score interval with phi corrected).
+
+    The default gives one-sided 95 % bounds. Wilson limits are squared and added; their correlation phi is shrunk by half
+    of the pairs where it is positive. With every pair passing on both sides the low end is ``-z**2 / (n + z**2)``:
+    it passes -.05 at 52 pairs and -.15 at 16 (DESIGN.md 4, Decision 9). Raises ValueError without pairs.
+    """
+    cells = (both, only_first, only_second, neither)
+    pairs = sum(cells)
+    if min(cells) < 0 or pairs < 1:
+        raise ValueError("expected four counts, none negative, at least one pair")
+    _check_confidence(confidence)
+    z = _normal_quantile(1 - (1 - confidence) / 2)
+    first, second = both + only_first, both + only_second
+    one, two = _wilson(first, pairs, z), _wilson(second, pairs, z)
+    p_one, p_two = first / pairs, second / pairs
+    phi = _corrected_phi(both, only_first, only_second, neither)
+    difference = (only_first - only_second) / pairs
+
+    def width(near: float, far: float) -> float:
+        return math.sqrt(max(0.0, near * near - 2 * phi * near * far + far * far))
+
+    return Interval(
+        max(-1.0, difference - width(p_one - one.low, two.high - p_two)),
+        min(1.0, difference + width(one.high - p_one, p_two - two.low)),
+    )
+
+
+def _corrected_phi(both: int, only_first: int, only_second: int, neither: int) -> float:
+    margins = (both + only_first) * (only_second + neither) * (both + only_second) * (only_first + neither)
+    if margins == 0:
+        return 0.0
+    product: float = both * neither - only_first * only_second
+    if product > 0:
+        product = max(0.0, product - (both + only_first + only_second + neither) / 2)
+    return product / math.sqrt(margins)
