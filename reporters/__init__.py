@@ -1,0 +1,27 @@
+"""Reports for people and programs, made from a GateReport and nothing else."""
+
+from __future__ import annotations
+
+from gate.domain.base import pretty_json
+from gate.domain.report import GateReport
+from gate.errors import ConfigurationError
+
+FORMATS = ("md", "html", "json")
+
+
+def render(report: GateReport, format: str) -> str:  # noqa: A002 - the name of the command's option
+    """A report as ``md`` (the pull request comment), ``html`` (one self-contained page) or ``json`` (report.json).
+
+    Raises ConfigurationError for any other format.
+    """
+    if format == "md":
+        from reporters.comment import render as render_comment
+
+        return render_comment(report)
+    if format == "html":
+        from reporters.html import render as render_page
+
+        return render_page(report)
+    if format == "json":
+        return pretty_json(report).decode("utf-8")
+    raise ConfigurationError(f"There is no report format {format!r}.", remedy=f"Use one of {', '.join(FORMATS)}.")
