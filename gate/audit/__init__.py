@@ -1,0 +1,1 @@
+"""Anybody can check what the gate said: offline, from a bundle alone."""

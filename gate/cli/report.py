@@ -1,0 +1,28 @@
+"""``skill-gate report``: render a bundle again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gate.cli.app import App
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--format", "kind", type=click.Choice(["md", "html", "json"]), default="md", show_default=True)
+@click.pass_obj
+def report(app: App, bundle: Path, kind: str) -> int:
+    """Render the report of a BUNDLE on standard output."""
+    from gate.domain.report import GateReport
+    from gate.errors import ConfigurationError
+
+    try:
+        value = GateReport.model_validate_json((bundle / "report.json").read_bytes())
+    except FileNotFoundError:
+        raise ConfigurationError(f"{bundle} has no report.json.", remedy="Name the --out folder of a run.") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{bundle / 'report.json'} is not a report: {error}") from None
+    click.echo(app.render(value, kind), nl=False)
+    return 0

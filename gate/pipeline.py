@@ -1,0 +1,508 @@
+"""Every stage in order, and the one loop: the table of contents of the program. Ends at a GateReport."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gate import __version__
+from gate.decision.state import summarise
+from gate.decision.triage import needs_confirm, undecided
+from gate.decision.verdict import decide_skill
+from gate.domain.base import NotRun, Value
+from gate.domain.chat import ChatRequest, Message, Role
+from gate.domain.evidence import RunRecord, Verification
+from gate.domain.findings import Finding
+from gate.domain.intake import Intake
+from gate.domain.judgement import Comparison, Grading, Winner
+from gate.domain.plan import Arm, CasePlan, Enforce, Mode, Plan, RunRequest, SkillPlan, case_folder
+from gate.domain.report import CaseRecord, GateReport, ModelUse
+from gate.domain.seeding import SessionSeed
+from gate.errors import BudgetError, Cancelled, ConfigurationError, EvidenceError, InfrastructureError
+from gate.evidence.assemble import SkillFacts, read_case_record, read_skill_record, skill_file
+from gate.evidence.bundle import Bundle
+from gate.evidence.redact import Redactor
+from gate.evidence.shapes import benchmark_file, checks_file, grading_file
+from gate.execution.runner import execute
+from gate.execution.verification import verify_run
+from gate.intake.read import read_session
+from gate.judging.analyzer import analyse_case
+from gate.judging.comparator import compare_case, unblind
+from gate.judging.grader import grade_run
+from gate.judging.ground_truth import check_run
+from gate.llm.ledger import Ledger
+from gate.llm.roles import Models
+from gate.planning.modes import RULES
+from gate.planning.plan import confirm_requests, fill_requests, plan_session, planned_requests
+from gate.protocols import Clock, Progress, Repository, Sandbox
+from gate.settings import Policy, Settings
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class World:
+    """The world outside, as arguments."""
+
+    repository: Repository
+    sandbox: Callable[[], Sandbox]
+    """Made when the first run needs it: a session with nothing to run needs no engine."""
+    models: Models | None
+    ledger: Ledger
+    clock: Clock
+    seed: SessionSeed
+    session_id: str
+    run_date: str
+    progress: Progress
+    redactor: Redactor
+    models_text: str
+    """For the report's footer."""
+    notes: tuple[str, ...] = ()
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class _Trouble:
+    """What stopped a skill, by slug: filled while the session runs, read by the decision from skill.json."""
+
+    errors: dict[str, set[str]] = field(default_factory=dict)
+    over_budget: dict[str, str] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def error(self, slug: str, text: str) -> None:
+        """An infrastructure error of one skill."""
+        with self.lock:
+            self.errors.setdefault(slug, set()).add(text)
+
+    def budget(self, slug: str, text: str) -> None:
+        """The first cap that one skill ran into."""
+        with self.lock:
+            self.over_budget.setdefault(slug, text)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """What every step of a session that measures needs: an engine that answered, models that answered."""
+
+    settings: Settings
+    world: World
+    plan: Plan
+    bundle: Bundle
+    sandbox: Sandbox
+    models: Models
+    image: str
+    trouble: _Trouble
+
+
+def run(settings: Settings, world: World) -> GateReport:
+    """The main job: from a change in a repository to a report, everything written to the bundle.
+
+    Raises ConfigurationError and RepositoryError where the job could not begin, Cancelled when told to stop. What fails
+    later is in the report: a verdict ``error`` and the state that follows from it.
+    """
+    bundle = Bundle(Path(settings.out))
+    intake = read_session(world.repository, settings)
+    plan = plan_session(intake, settings, session_id=world.session_id, run_date=world.run_date)
+    bundle.write("plan.json", world.redactor.json(plan_facts(plan)))
+    bundle.write("session.json", world.redactor.json(session_facts(settings, world)))
+    trouble = _Trouble()
+    sandbox_text = "none: nothing had to be run"
+    measured = [skill for skill in plan.skills if skill.not_measured is None and any(map(_runs, skill.cases))]
+    if measured:
+        session, sandbox_text = _open(settings, world, plan, bundle, trouble)
+        if session is not None:
+            try:
+                _measure(session, measured)
+            finally:
+                for failure in session.sandbox.reap(world.session_id).failed:
+                    world.progress.say(f"could not remove: {failure}")
+    _write_facts(bundle, world, plan, intake, trouble, sandbox_text=sandbox_text)
+    report = decide(bundle.root)
+    for skill_report in report.skills:
+        bundle.write(f"skills/{skill_report.slug}/gate-result.json", skill_report)
+    bundle.write("report.json", report)
+    return report
+
+
+def _runs(case: CasePlan) -> int:
+    return sum(arm.runs for arm in case.arms)
+
+
+def _open(
+    settings: Settings, world: World, plan: Plan, bundle: Bundle, trouble: _Trouble
+) -> tuple[_Session | None, str]:
+    """Preflight: an engine, the image and one cheap answer of each model, before any container starts (cases B 21)."""
+    if world.models is None:
+        raise ConfigurationError("Runs are planned, but no model is named.", remedy="Name one with --model.")
+    try:
+        sandbox = world.sandbox()
+        description = sandbox.facts().description
+        image = sandbox.resolve_image(settings.policy.image or settings.image)
+        _preflight_models(world, world.models)
+    except (InfrastructureError, BudgetError) as error:
+        for skill in plan.skills:
+            if skill.not_measured is None and skill.cases:
+                trouble.error(skill.slug, str(error))
+        return None, "none could be used"
+    world.progress.say(f"sandbox: {description}")
+    return _Session(settings, world, plan, bundle, sandbox, world.models, image, trouble), description
+
+
+def _preflight_models(world: World, models: Models) -> None:
+    asked = set()
+    for role in (Role.EXECUTOR, Role.GRADER):
+        model = models.of(role)
+        if model.name in asked:
+            continue
+        asked.add(model.name)
+        request = ChatRequest(
+            label=f"preflight/{role.value}",
+            system="Answer with the word ready.",
+            messages=(Message(role="user", text="Are you ready?"),),
+            max_output_tokens=64,
+        )
+        world.ledger.call(model, request, role=role)
+
+
+def _measure(session: _Session, skills: Sequence[SkillPlan]) -> None:
+    """Runs and layers: the planned runs, then at most two further rounds (fill, confirm), then Layer 3."""
+    _run_and_judge(session, planned_requests(session.plan))
+    for further in (_fill, _confirm):
+        requests = [request for skill in skills for request in further(session, skill)]
+        if requests:
+            session.world.progress.say(f"{len(requests)} further runs: {requests[0].purpose}")
+            _run_and_judge(session, requests)
+    pairs = [(skill, case) for skill in skills for case in skill.cases]
+    _each(session, pairs, lambda pair: _layer3(session, *pair))
+
+
+def _fill(session: _Session, skill: SkillPlan) -> list[RunRequest]:
+    if RULES[session.plan.mode].fill is None:
+        return []
+    requests = []
+    for case in _case_records(session, skill):
+        if undecided(case):
+            requests += fill_requests(skill, case, session.plan.mode)
+    return requests
+
+
+def _confirm(session: _Session, skill: SkillPlan) -> list[RunRequest]:
+    requests = []
+    for case in _case_records(session, skill):
+        if needs_confirm(case):
+            requests += confirm_requests(skill, case, session.plan.mode)
+    return requests
+
+
+def _case_records(session: _Session, skill: SkillPlan) -> list[CaseRecord]:
+    broken: list[str] = []
+    return [read_case_record(session.bundle.root, skill, case, broken) for case in skill.cases if case.blocked is None]
+
+
+def _run_and_judge(session: _Session, requests: Sequence[RunRequest]) -> None:
+    world = session.world
+    records = execute(
+        requests,
+        session_id=world.session_id,
+        run_date=world.run_date,
+        image=session.image,
+        jobs=session.settings.jobs,
+        sandbox=session.sandbox,
+        models=session.models,
+        ledger=world.ledger,
+        bundle=session.bundle,
+        redactor=world.redactor,
+        seed=world.seed,
+        clock=world.clock,
+        progress=world.progress,
+        cancelled=world.cancelled,
+    )
+    by_key = {(request.key.folder): request for request in requests}
+    jobs = [(record, by_key[record.key.folder]) for record in records]
+    _each(session, jobs, lambda job: _judge_run(session, *job))
+
+
+def _judge_run(session: _Session, record: RunRecord, request: RunRequest) -> None:
+    """Verification containers, Layer 2a, Layer 2b of one run; each result is a file."""
+    root, bundle = session.bundle.root, session.bundle
+    verification: Verification | None = None
+    if record.completed:
+        verification = verify_run(
+            record,
+            request.case,
+            bundle=bundle,
+            sandbox=session.sandbox,
+            image=session.image,
+            session_id=session.world.session_id,
+        )
+    if not record.scored:
+        checks: Any = NotRun(
+            not_run=f"the run is {record.outcome.value}: {record.reason or record.contaminated or record.invalid}"
+        )
+        grading: Grading | NotRun = checks
+    else:
+        checks = check_run(request.case, record, root, verification)
+        grading = _guarded(
+            session,
+            record.key.slug,
+            lambda: grade_run(
+                request.case,
+                record,
+                request.skill,
+                root=root,
+                models=session.models,
+                ledger=session.world.ledger,
+                seed=session.world.seed,
+            ),
+        )
+    _write(session, f"{record.key.folder}/checks.json", checks_file(checks))
+    _write(session, f"{record.key.folder}/grading.json", grading_file(record, checks, grading))
+
+
+def _guarded(session: _Session, slug: str, step: Callable[[], R]) -> R | NotRun:
+    """Run a judging step; what stops it is a value with the reason, and an infrastructure error is kept for the report."""
+    try:
+        return step()
+    except BudgetError as error:
+        session.trouble.budget(slug, error.message)
+        return NotRun(not_run=f"over budget: {error.message}")
+    except InfrastructureError as error:
+        session.trouble.error(slug, str(error))
+        return NotRun(not_run=str(error))
+
+
+def _layer3(session: _Session, skill: SkillPlan, case: CasePlan) -> None:
+    """Compare blind, seal, unblind, analyse; what does not run is a file that says why."""
+    folder = case_folder(skill.slug, case.case.eval_id)
+    root = session.bundle.root
+    pairs = _pairs(session, read_case_record(root, skill, case, []))
+    head = skill.head
+    skipped = case.compare
+    if skipped is None and not pairs:
+        skipped = NotRun(not_run="no pair of runs completed on both sides")
+    if skipped is not None or head is None:
+        _write(session, f"{folder}/comparison.json", skipped)
+        _write(session, f"{folder}/analysis.json", skipped)
+        return
+    world = session.world
+    comparison = _guarded(
+        session,
+        skill.slug,
+        lambda: compare_case(
+            case.case,
+            skill.type,
+            pairs,
+            head,
+            root=root,
+            models=session.models,
+            ledger=world.ledger,
+            seed=world.seed,
+            session_id=world.session_id,
+        ),
+    )
+    _write(session, f"{folder}/comparison.json", comparison)
+    if isinstance(comparison, NotRun):
+        _write(session, f"{folder}/analysis.json", NotRun(not_run=f"no comparison: {comparison.not_run}"))
+        return
+    # Only now, with the sealed comparison on disk, is the assignment opened (R130).
+    sealed = session.bundle.read(f"{folder}/comparison.json", Comparison)
+    opened = unblind(sealed, world.seed, world.session_id)
+    _write(session, f"{folder}/unblinding.json", opened)
+    policy = RULES[session.plan.mode].analyzer
+    if policy == "never" or (policy == "not_won" and opened.outcome is Winner.SKILL):
+        _write(session, f"{folder}/analysis.json", NotRun(not_run="the skill won; this mode analyses losses and ties"))
+        return
+    with_run, without_run = pairs[0]
+    analysis = _guarded(
+        session,
+        skill.slug,
+        lambda: analyse_case(
+            case.case,
+            sealed,
+            opened,
+            head,
+            with_run,
+            without_run,
+            root=root,
+            models=session.models,
+            ledger=world.ledger,
+            seed=world.seed,
+        ),
+    )
+    _write(session, f"{folder}/analysis.json", analysis)
+
+
+def _pairs(session: _Session, record: CaseRecord) -> list[tuple[RunRecord, RunRecord]]:
+    """Run pairs to compare: all completed ones of equal number, or one drawn by the seed (K10)."""
+    with_runs = {run.record.key.run: run.record for run in record.of(Arm.WITH_SKILL) if run.record.completed}
+    without = {run.record.key.run: run.record for run in record.of(Arm.WITHOUT_SKILL) if run.record.completed}
+    numbers = sorted(set(with_runs) & set(without))
+    if not numbers:
+        return []
+    if not RULES[session.plan.mode].all_pairs:
+        drawn = session.world.seed.below(len(numbers), "pair", record.plan.case.eval_id, session.world.session_id)
+        numbers = [numbers[drawn]]
+    return [(with_runs[number], without[number]) for number in numbers]
+
+
+def _each(session: _Session, items: Iterable[T], step: Callable[[T], None]) -> None:
+    """Do a step for every item, ``jobs`` at a time; the first error stops the rest and is raised."""
+    with ThreadPoolExecutor(max_workers=session.settings.jobs) as pool:
+        futures = [pool.submit(_unless_cancelled, session, step, item) for item in items]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def _unless_cancelled(session: _Session, step: Callable[[T], None], item: T) -> None:
+    if session.world.cancelled.is_set():
+        raise Cancelled("The session was cancelled.")
+    step(item)
+
+
+def _write(session: _Session, relative: str, value: Any) -> None:
+    session.bundle.write(relative, _redacted(session.world.redactor, value))
+
+
+def _redacted(redactor: Redactor, value: Any) -> Any:
+    return redactor.json(value.to_json() if isinstance(value, Value) else value)
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """plan.json: the plan without the skills' contents, which skill.json holds."""
+    data = plan.to_json()
+    data["skills"] = [
+        {
+            "path": skill.change.path,
+            "slug": skill.slug,
+            "type": skill.type.value,
+            "type_reason": skill.type_reason,
+            "not_measured": skill.not_measured,
+            "cases": [
+                {
+                    "eval_id": case.case.eval_id,
+                    "origin": case.origin,
+                    "blocked": case.blocked,
+                    "arms": [arm.to_json() for arm in case.arms],
+                    "compare": case.compare.not_run if case.compare else None,
+                }
+                for case in skill.cases
+            ],
+        }
+        for skill in plan.skills
+    ]
+    return data
+
+
+def session_facts(settings: Settings, world: World) -> dict[str, Any]:
+    """session.json: what a replay and ``verify`` need to know, and who decided what. No secret is in Settings."""
+    return {
+        "session_id": world.session_id,
+        "seed": world.seed.hex,
+        "run_date": world.run_date,
+        "models_text": world.models_text,
+        "mode": settings.mode.value,
+        "enforce": settings.enforce.value,
+        "policy": settings.policy.to_json(),
+        "exit_conditional": settings.exit_conditional,
+        "notes": list(world.notes),
+    }
+
+
+def _write_facts(
+    bundle: Bundle, world: World, plan: Plan, intake: Intake, trouble: _Trouble, *, sandbox_text: str
+) -> None:
+    """The last files that the decision reads: the plan of each skill with what stopped it, and what was spent."""
+    for skill in plan.skills:
+        facts = SkillFacts(
+            plan=skill,
+            errors=tuple(sorted(trouble.errors.get(skill.slug, ()))),
+            over_budget=trouble.over_budget.get(skill.slug),
+        )
+        bundle.write(skill_file(skill.slug), _redacted(world.redactor, facts))
+        findings = [finding.to_json() for finding in skill.manifest_findings]
+        bundle.write(f"skills/{skill.slug}/manifests.json", world.redactor.json(findings))
+    session = {
+        "findings": [finding.to_json() for finding in intake.findings],
+        "usage": [use.to_json() for use in world.ledger.uses()],
+        "sandbox": sandbox_text,
+        "notes": [*world.notes, *plan.notes],
+        "base_commit": plan.base_commit,
+        "head_commit": plan.head_commit,
+        "estimated_calls": plan.estimated_calls,
+        "estimated_tokens": plan.estimated_tokens,
+        "slugs": [skill.slug for skill in plan.skills],
+    }
+    bundle.write("usage.json", world.redactor.json(session))
+
+
+def decide(root: Path) -> GateReport:
+    """The decision as a pure function of a bundle's files: what the gate says, and what ``verify`` derives again.
+
+    Raises EvidenceError where a file is missing or is not what it should be.
+    """
+    bundle = Bundle(root)
+    session: Any = bundle.read_json("session.json")
+    facts: Any = bundle.read_json("usage.json")
+    try:
+        policy = Policy.model_validate(session["policy"])
+        plan = Plan(
+            session_id=session["session_id"],
+            mode=Mode(session["mode"]),
+            enforce=Enforce(session["enforce"]),
+            run_date=session["run_date"],
+            base_commit=facts["base_commit"],
+            head_commit=facts["head_commit"],
+            skills=(),
+            estimated_calls=facts["estimated_calls"],
+            estimated_tokens=facts["estimated_tokens"],
+        )
+        skills = [
+            decide_skill(
+                read_skill_record(root, slug),
+                plan_mode=plan.mode,
+                enforce=plan.enforce,
+                thresholds=policy.thresholds,
+                manifest_errors=policy.manifest_errors,
+                require_layer3=policy.require_layer3,
+                waivers=policy.waivers,
+                run_date=plan.run_date,
+            )
+            for slug in facts["slugs"]
+        ]
+        return summarise(
+            plan,
+            skills,
+            gate_version=__version__,
+            models=session["models_text"],
+            sandbox=facts["sandbox"],
+            usage=[ModelUse.model_validate(item) for item in facts["usage"]],
+            session_findings=[Finding.model_validate(item) for item in facts["findings"]],
+            notes=facts["notes"],
+            exit_conditional=session["exit_conditional"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise EvidenceError(f"The bundle's session facts cannot be read: {error}.", path="session.json") from None
+
+
+def write_benchmarks(root: Path, bundle: Bundle, slugs: Sequence[str]) -> None:
+    """benchmark.json of every skill that was measured."""
+    for slug in slugs:
+        record = read_skill_record(root, slug)
+        runs = [run.record for case in record.cases for run in case.runs]
+        if record.plan.head is not None and runs:
+            bundle.write(
+                f"skills/{slug}/benchmark.json",
+                benchmark_file(
+                    record.plan.head.name, record.plan.change.path, runs[0].model, runs[0].run_date, record.cases
+                ),
+            )
