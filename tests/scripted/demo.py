@@ -24,9 +24,9 @@ def scenario() -> Scenario:
         {
             "You are an agent that works alone": agent,
             "Answer with the word ready": Reply("ready"),
-            "You grade": grader,
-            "You compare": comparator,
-            "You analyse": analyzer,
+            "You check whether expectations": grader,
+            "You compare two pieces of work": comparator,
+            "You explain why two runs": analyzer,
         }
     )
 
