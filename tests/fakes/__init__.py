@@ -1,0 +1,1 @@
+"""Fakes of the seams: small working ones, no mocks."""
