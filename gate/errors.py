@@ -89,7 +89,16 @@ class RepositoryError(InfrastructureError):
 
 
 class ForgeError(InfrastructureError):
-    """The forge (GitHub) refused or failed a request."""
+    """The forge (GitHub) refused or failed a request.
+
+    ``kind`` is one of ``permission``, ``not_found``, ``rate_limit``, ``validation``, ``network``; ``status`` the HTTP
+    status of the last reply, None where there was none.
+    """
+
+    def __init__(self, message: str, *, kind: str = "network", remedy: str = "", status: int | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.kind = kind
+        self.status = status
 
 
 class Cancelled(GateError):  # noqa: N818 - reads as a state, and is one

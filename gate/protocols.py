@@ -7,6 +7,16 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from gate.domain.chat import ChatReply, ChatRequest
+from gate.domain.forge import (
+    ChangedFiles,
+    Comment,
+    CommentWrite,
+    CommitStatus,
+    Permission,
+    PullRequest,
+    Tree,
+)
+from gate.domain.report import State
 from gate.domain.sandbox import (
     BoxFacts,
     BoxSpec,
@@ -139,3 +149,53 @@ class Progress(Protocol):
 
     def run_done(self, label: str, outcome: str) -> None:
         """A run ended."""
+
+
+class Forge(Protocol):
+    """One repository on GitHub. Every method raises ForgeError (``kind`` and remedy) and returns in bounded time.
+
+    Nothing here decides anything; what it returns was read live, not from an event's payload.
+    """
+
+    def who_am_i(self) -> str:
+        """The login that this token writes comments as (``github-actions[bot]``, ``my-app[bot]``, ``octocat``)."""
+
+    def pull_request(self, number: int) -> PullRequest:
+        """As it is now."""
+
+    def head_is(self, number: int, sha: str) -> bool:
+        """Whether the pull request still has this head: to be asked before anything is written about it."""
+
+    def changed_files(self, number: int) -> ChangedFiles:
+        """All pages; ``complete`` says whether that is all."""
+
+    def find_comment(self, number: int, marker: str) -> Comment | None:
+        """The oldest comment that we wrote ourselves and that carries the marker (``carries_marker``); all pages."""
+
+    def upsert_comment(self, number: int, marker: str, body: str, *, head_sha: str | None = None) -> CommentWrite:
+        """Update our comment with this marker, or create it. Never a second one; further ones of ours are removed.
+
+        ``head_sha``: what the text is about; where the pull request has moved on, nothing is written (``stale``).
+        Raises ForgeError (``validation``) for a body over 65,536 characters or without its marker, before any request.
+        """
+
+    def set_status(self, sha: str, context: str, state: State, description: str, target_url: str = "") -> CommitStatus:
+        """Set the status of a context at a commit. The description is cut by ``status_description``."""
+
+    def status_of(self, sha: str, context: str) -> CommitStatus | None:
+        """The newest status of a context (upper and lower case are one) at a commit; None: there is none."""
+
+    def permission_of(self, user: str) -> Permission:
+        """A user's role; NONE for somebody unknown."""
+
+    def labelled_by(self, number: int, label: str) -> str | None:
+        """Who put a label that is on the pull request now; None: it is not on it, or nobody knows who did."""
+
+    def merge_base(self, base: str, head: str) -> str:
+        """The commit that two commits, branches or tags have in common."""
+
+    def tree(self, commit: str) -> Tree:
+        """Every file of a commit, whatever folder it is in."""
+
+    def blob(self, blob_id: str) -> bytes:
+        """The content of a file, by id."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
+import threading
 import time
 from collections.abc import MutableMapping, Sequence
 from datetime import UTC, datetime
@@ -53,7 +55,20 @@ def take_secrets(environ: MutableMapping[str, str]) -> dict[str, str]:
     return {kind: value for kind, value in taken.items() if value}
 
 
-def bind(environ: MutableMapping[str, str]) -> App:
+def stop_on_signals(cancelled: threading.Event) -> None:
+    """INT and TERM ask the session to stop. Set up before anything else: process 1 of a container has no other default."""
+
+    def stop(number: int, frame: object) -> None:
+        del frame
+        if not cancelled.is_set():
+            cancelled.set()
+            _say(f"stopping on {signal.Signals(number).name}: removing sandboxes")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
+def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = None) -> App:
     """The world outside, bound."""
     keys = take_secrets(environ)
 
@@ -72,14 +87,17 @@ def bind(environ: MutableMapping[str, str]) -> App:
         make_clock=SystemClock,
         random_hex=secrets.token_hex,
         say=_say,
+        cancelled=cancelled or threading.Event(),
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The whole program: exit code out."""
+    cancelled = threading.Event()
+    stop_on_signals(cancelled)
     from gate.cli import main as run_command
 
-    return run_command(bind(os.environ), sys.argv[1:] if arguments is None else arguments)
+    return run_command(bind(os.environ, cancelled), sys.argv[1:] if arguments is None else arguments)
 
 
 def _say(text: str) -> None:

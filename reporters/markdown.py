@@ -82,9 +82,9 @@ def escape(text: str) -> str:
 
 def code(text: str, *, in_table: bool = False) -> str:
     """Untrusted text as a code span. In a table cell a pipe must be escaped even there, elsewhere it must not."""
-    text = visible(text) or " "
+    text = visible(text) or "(empty)"
     fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
-    pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
     shown = text.replace("|", "\\|") if in_table else text
     return f"{fence}{pad}{shown}{pad}{fence}"
 

@@ -52,13 +52,15 @@ def is_repository(path: str | Path) -> bool:
 
 
 class GitRepository:
-    """One repository on disk (a working tree, any folder in it, or a bare one). Thread-safe: it keeps no state."""
+    """One repository on disk (a working tree, any folder in it, or a bare one). Thread-safe."""
 
     def __init__(self, path: str | Path, *, timeout_s: float = TIMEOUT_S) -> None:
         """Raises RepositoryError where there is no git program or no repository."""
         given = Path(path)
         self._timeout_s = timeout_s
         self.location = str(path)
+        self._commits: set[str] = set()
+        """Full ids that git has confirmed: a commit stays what it is."""
         if shutil.which("git") is None:
             raise RepositoryError("The git program was not found.", remedy="Install git.")
         if not given.is_dir():
@@ -77,9 +79,12 @@ class GitRepository:
 
         Raises RepositoryError naming the revision.
         """
+        if revision in self._commits:
+            return revision
         for candidate in (revision, f"refs/remotes/origin/{revision}"):
             found = self._commit(candidate)
             if found:
+                self._commits.add(found)
                 return found
         remedy = "Check the spelling."
         if self._is_shallow():
@@ -132,7 +137,20 @@ class GitRepository:
 
     def tree(self, commit: str, under: str = "") -> list[tuple[str, str, str]]:
         """(path, mode, blob id) of every entry below a folder, sorted by path; empty where there is no such folder."""
-        return [(path, mode, blob) for path, mode, blob in self._tree(commit, under)]
+        folder = under.strip("/")
+        listed = self._git(
+            "ls-tree", "-r", "-z", "--full-tree", self.resolve(commit), "--", *([folder] if folder else [])
+        )
+        entries = []
+        for entry in listed.stdout.split(b"\0"):
+            if entry:
+                facts, _, path = entry.partition(b"\t")
+                mode, _, blob = facts.decode("ascii").split(" ", 2)
+                entries.append((_path(path), mode, blob))
+        if folder:
+            entries = [entry for entry in entries if entry[0].startswith(f"{folder}/")]
+        entries.sort()
+        return entries
 
     def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
         """Contents by id, in one git process.
@@ -158,7 +176,7 @@ class GitRepository:
         UTF-8 are shown with ``\\xff`` escapes.
         """
         under = "" if folder in ("", ".") else folder.strip("/")
-        entries = list(self._tree(commit, under))
+        entries = self.tree(commit, under)
         kept: dict[str, tuple[str, int, bytes]] = {}
         total = 0
         for blob, size, chunks in self._contents(list(dict.fromkeys(e[2] for e in entries if e[1] != SUBMODULE))):
@@ -219,19 +237,6 @@ class GitRepository:
 
     def _is_shallow(self) -> bool:
         return self._git("rev-parse", "--is-shallow-repository", check=False).stdout.strip() == b"true"
-
-    def _tree(self, commit: str, under: str) -> Iterator[tuple[str, str, str]]:
-        folder = under.strip("/")
-        listed = self._git(
-            "ls-tree", "-r", "-z", "--full-tree", self.resolve(commit), "--", *([folder] if folder else [])
-        )
-        entries = []
-        for entry in listed.stdout.split(b"\0"):
-            if entry:
-                facts, _, path = entry.partition(b"\t")
-                mode, _, blob = facts.decode("ascii").split(" ", 2)
-                entries.append((_path(path), mode, blob))
-        yield from sorted(entry for entry in entries if not folder or entry[0].startswith(f"{folder}/"))
 
     def _contents(self, ids: Sequence[str]) -> Iterator[tuple[str, int, Iterator[bytes]]]:
         """(id, size, content in pieces) in the order of ``ids``. Each content is read before the next is asked for."""

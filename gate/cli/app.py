@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -45,6 +46,8 @@ class App:
     random_hex: Callable[[int], str]
     say: Callable[[str], None]
     """One line for people, on standard error."""
+    cancelled: threading.Event
+    """Set by INT or TERM: no new run begins, sandboxes are removed, nothing more is judged."""
 
 
 def choose_models(

@@ -22,15 +22,13 @@ def check(app: App, paths: tuple[str, ...], as_json: bool) -> int:
     from gate.intake import FolderTree, check_tree
 
     del app
-    checked = [check_tree(FolderTree(path)) for path in paths or (".",)]
-    skills = [skill for result in checked for skill in result.skills]
-    findings = [finding for result in checked for finding in result.findings]
-    findings += [finding for skill in skills for finding in skill.findings]
+    skills = [skill for path in paths or (".",) for skill in check_tree(FolderTree(path))]
+    findings = [finding for skill in skills for finding in skill.findings]
     # A manifest that several skills share is said once.
     findings = list({finding.model_dump_json(): finding for finding in findings}.values())
     unusable = [skill for skill in skills if any(finding.blocks for finding in skill.findings)]
     if as_json:
-        click.echo(json.dumps([result.to_json() for result in checked], indent=1, ensure_ascii=True))
+        click.echo(json.dumps([skill.to_json() for skill in skills], indent=1, ensure_ascii=True))
     else:
         for finding in sorted(findings, key=lambda item: (list(Level).index(item.level), item.path, item.line or 0)):
             place = f"{finding.path}:{finding.line}" if finding.line else finding.path

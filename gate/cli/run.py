@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -82,29 +78,6 @@ def run(  # noqa: PLR0917 - click hands every parameter over by name
         record=record,
         exit_conditional=int(exit_conditional),
     )
-    cancelled = threading.Event()
-    with _signals(cancelled, app):
-        report = run_session(app, settings, cancelled)
+    report = run_session(app, settings)
     report_session(app, report, Path(settings.out), as_json=as_json)
     return report.exit_code
-
-
-@contextmanager
-def _signals(cancelled: threading.Event, app: App) -> Iterator[None]:
-    """INT and TERM stop the session: no new run begins, sandboxes are removed, nothing more is judged."""
-
-    def stop(number: int, frame: object) -> None:
-        del frame
-        if not cancelled.is_set():
-            app.say(f"stopping on {signal.Signals(number).name}: removing sandboxes")
-            cancelled.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -13,7 +13,7 @@ from gate.cli.app import App
 from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport
 from gate.domain.seeding import SessionSeed
-from gate.errors import ConfigurationError
+from gate.errors import Cancelled, ConfigurationError
 from gate.evidence.bundle import Bundle
 from gate.evidence.redact import Redactor
 from gate.evidence.seal import seal_bundle
@@ -98,10 +98,12 @@ def _check_out(out: Path) -> None:
         )
 
 
-def run_session(app: App, settings: Settings, cancelled: threading.Event) -> GateReport:
+def run_session(app: App, settings: Settings) -> GateReport:
     """Run the pipeline in a fresh bundle folder."""
     import shutil
 
+    if app.cancelled.is_set():
+        raise Cancelled("The session was stopped before it began.")
     out = Path(settings.out)
     if out.exists():
         shutil.rmtree(out)
@@ -124,7 +126,7 @@ def run_session(app: App, settings: Settings, cancelled: threading.Event) -> Gat
         redactor=redactor,
         models_text=bound.text if bound else "none: no model key and no --model, static layers only",
         notes=bound.notes if bound else (),
-        cancelled=cancelled,
+        cancelled=app.cancelled,
     )
     report = run(settings, world)
     bundle = Bundle(out)

@@ -102,9 +102,15 @@ def lost_and_won(look: Look, arm: Arm, *, confirm: bool) -> tuple[list[CaseRecor
     return lost, won
 
 
+def tested_arms(look: Look) -> list[Arm]:
+    """The arms that head is tested against: the family of Holm's correction, whatever the results are."""
+    arms = (Arm.BASE_SKILL, Arm.WITHOUT_SKILL)
+    return [arm for arm in arms if any(usable_runs(case, arm) for case in look.runnable)]
+
+
 def _test_charges(look: Look) -> Iterable[Charge]:
     """Head worse than base, or than no skill, over distinct cases: Holm over both tests, before and with confirm runs."""
-    arms = [arm for arm in (Arm.BASE_SKILL, Arm.WITHOUT_SKILL) if any(usable_runs(case, arm) for case in look.runnable)]
+    arms = tested_arms(look)
     counts = [lost_and_won(look, arm, confirm=True) for arm in arms]
     first = [lost_and_won(look, arm, confirm=False) for arm in arms]
     adjusted = statistics.holm([statistics.sign_test(len(lost), len(won)) for lost, won in counts])

@@ -13,7 +13,7 @@ from typing import Literal
 
 from gate import statistics
 from gate.decision import figures
-from gate.decision.charges import charges_against, forbidden_tools, lost_and_won
+from gate.decision.charges import BLOCKING_LEVEL, charges_against, forbidden_tools, lost_and_won, tested_arms
 from gate.decision.figures import case_name, plural
 from gate.decision.look import Look
 from gate.decision.state import skill_state
@@ -311,7 +311,7 @@ def _inconclusive(look: Look) -> list[str]:
     if len(lost) > len(won) and p <= DOUBT_LEVEL:
         reasons.append(
             f"head passes fewer cases than base: {len(lost)} lost ({case_names(lost)}), {len(won)} won, one-sided exact "
-            f"p = {p:.3f}; {losses_to_decide(len(lost), len(won))}"
+            f"p = {p:.3f}; {losses_to_decide(len(lost), len(won), BLOCKING_LEVEL / len(tested_arms(look)))}"
         )
     return reasons
 

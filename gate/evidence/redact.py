@@ -37,7 +37,7 @@ class Redactor:
                     self._markers.setdefault(form, marker)
         # The longest first: a secret that holds another one is replaced whole.
         longest_first = sorted(self._markers, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._pattern = re.compile("|".join(map(_pattern_of, longest_first))) if longest_first else None
         self._lock = threading.Lock()
         self._count = 0
 
@@ -50,13 +50,17 @@ class Redactor:
         """``text`` without any known secret."""
         if self._pattern is None:
             return text
-        redacted, places = self._pattern.subn(lambda found: self._markers[found[0]], text)
+        redacted, places = self._pattern.subn(self._marker, text)
         if places:
             with self._lock:
                 self._count += places
         return redacted
 
     __call__ = text
+
+    def _marker(self, found: re.Match[str]) -> str:
+        form = found[0]
+        return self._markers.get(form) or self._markers[_upper_percent(form)]
 
     def json(self, value: Json) -> Json:
         """A JSON value with every text in it redacted, keys too."""
@@ -67,6 +71,15 @@ class Redactor:
         if isinstance(value, list | tuple):
             return [self.json(item) for item in value]
         return value
+
+
+def _pattern_of(form: str) -> str:
+    """A percent escape may be written in upper or lower case, letter by letter."""
+    return re.sub("%([0-9A-F]{2})", lambda found: f"%(?i:{found[1]})", re.escape(form))
+
+
+def _upper_percent(form: str) -> str:
+    return re.sub("%[0-9a-fA-F]{2}", lambda found: found[0].upper(), form)
 
 
 def _bytes(text: str) -> bytes:
@@ -92,7 +105,6 @@ def _encoded(secret: str) -> Iterator[str]:
         yield json.dumps(escaped, ensure_ascii=ascii_only)[1:-1]  # JSON inside JSON
     for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
         yield quoted
-        yield re.sub("%..", lambda found: found[0].lower(), quoted)
     yield html.escape(secret)
     yield data.hex()
     yield data.hex().upper()

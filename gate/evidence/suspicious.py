@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-MAXIMUM_CHARACTERS = 2_000_000
+MAXIMUM_CHARACTERS = 400_000
 """What is longer is looked at in its first and last half of this."""
 
 _JUDGE = r"(?:grader|judge|evaluator|reviewer|assessor|comparator|examiner|llm|ai model|language model|scorer)s?"
@@ -62,7 +62,7 @@ _RULES = (
         r"[\"'](?:passed|model_said|verdict|grade|overall_score|winner|approved|is_correct|score|verified)[\"']\s{0,20}:\s{0,20}"
         r"(?:true|[\"'](?:pass(?:ed)?|correct|A|B|yes|skill_wins|true)[\"']|\d+(?:\.\d+)?\b)",
         r"^[ \t]{0,20}(?:final |overall )?(?:verdict|grade|judge?ment|decision|score|评分|结论|判定|得分)\s{0,20}[:=]\s{0,20}\W{0,4}"
-        rf"(?:{_PRAISE}|\d{{1,3}}\s{0,20}(?:/|分)|通过|合格|满分)",
+        rf"(?:{_PRAISE}|\d{{1,3}}\s{{0,20}}(?:/|分)|通过|合格|满分)",
         r"\[\[\s{0,20}(?:A|B|C|rating)\b",
     ),
     _rule(

@@ -69,7 +69,7 @@ class Changes(NamedTuple):
 
 def find_folders(paths: Iterable[str], ignore: Sequence[str] = ()) -> Folders:
     """Skill folders of a tree, outer ones first. ``ignore``: glob patterns, see ``is_ignored``."""
-    candidates = {posixpath.dirname(path) or "." for path in paths if is_skill_md(posixpath.basename(path))}
+    candidates = {posixpath.dirname(path) or "." for path in _only_skill_mds(paths)}
     live: set[str] = set()
     nested: dict[str, str] = {}
     ignored: set[str] = set()
@@ -82,6 +82,11 @@ def find_folders(paths: Iterable[str], ignore: Sequence[str] = ()) -> Folders:
         else:
             live.add(folder)
     return Folders(frozenset(live), nested, frozenset(ignored))
+
+
+def _only_skill_mds(paths: Iterable[str]) -> list[str]:
+    # Most of 100,000 paths end otherwise: the cheap question first.
+    return [path for path in paths if path[-8:].casefold() == "skill.md" and is_skill_md(posixpath.basename(path))]
 
 
 def owner_of(path: str, folders: Collection[str]) -> str | None:
@@ -145,7 +150,7 @@ class _Comparison:
             old for status, _, old in changed if status == "R" and old is not None
         }
         self._head = find_folders(tree, ignore)
-        self._base = find_folders((set(tree) - appeared) | vanished, ignore)
+        self._base = find_folders((set(_only_skill_mds(tree)) - appeared) | vanished, ignore)
         self._notes = Notes(".", "changes")
 
     def result(self) -> Changes:
@@ -153,7 +158,9 @@ class _Comparison:
         added = sorted(self._head.live - self._base.live)
         deleted = sorted(self._base.live - self._head.live)
         candidates = added + sorted(self._head.ignored - self._base.ignored)
-        renamed = self._renames(deleted, candidates)
+        # A skill that still stands where it was (inside a new outer one, say) has not moved.
+        gone = [folder for folder in deleted if folder not in self._head.nested and folder not in self._head.ignored]
+        renamed = self._renames(gone, candidates)
         hidden = self._hidden(deleted, renamed)
         skills: list[SkillChange] = []
         for folder in added:

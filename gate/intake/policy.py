@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from gate.domain.chat import Role
 from gate.domain.findings import Finding
 from gate.domain.skill import EXECUTABLE, REGULAR
 from gate.intake.json_text import decoded
@@ -46,8 +47,9 @@ def parse_policy(data: bytes, path: str = POLICY_PATH) -> tuple[Policy, tuple[Fi
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             _complain(detail, root, notes)
-    _waiver_dates(policy, root, notes)
-    return (Policy() if notes.items else policy), notes.all()
+    _waiver_dates(root, notes)
+    in_order = sorted(notes.items, key=lambda item: (item.line or 0, item.column or 0))
+    return (Policy() if in_order else policy), tuple(in_order)
 
 
 def read_policy(repo: Repository, commit: str | None) -> tuple[Policy, tuple[Finding, ...]]:
@@ -93,7 +95,12 @@ def _complain(detail: Any, root: Node, notes: Notes) -> None:
     place = tuple(part for part in detail["loc"] if part != "[key]")
     node = at(root, place)
     label = ".".join(str(part) for part in place)
-    if detail["type"] == "extra_forbidden":
+    if "[key]" in detail["loc"]:
+        known = [str(role) for role in Role]  # the one mapping with keys from a list
+        likely = nearest(str(place[-1]), known)
+        hint = f"did you mean {likely}?" if likely else f"known are {', '.join(known)}"
+        message = f'"{short(label)}" is no role; {hint}'
+    elif detail["type"] == "extra_forbidden":
         likely = nearest(str(place[-1]), _keys(place[:-1]))
         hint = f"did you mean {likely}?" if likely else f"known are {', '.join(_keys(place[:-1]))}"
         message = f'"{short(label)}" is an unknown key; {hint}'
@@ -101,7 +108,8 @@ def _complain(detail: Any, root: Node, notes: Notes) -> None:
         message = f"{short(label)} is missing"
     else:
         text = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-        message = f"{short(label)} {text[:1].lower()}{text[1:]}; found {short(node.source) or node.kind}"
+        found = f'"{short(node.source)}"' if isinstance(node.value, str) else node.kind
+        message = f"{short(label)} {text[:1].lower()}{text[1:]}; found {found}"
     notes.block("invalid", message, line=node.line, column=node.column)
 
 
@@ -126,15 +134,18 @@ def _model_in(annotation: Any) -> Any:
     return annotation
 
 
-def _waiver_dates(policy: Policy, root: Node, notes: Notes) -> None:
-    for index, waiver in enumerate(policy.waivers):
+def _waiver_dates(root: Node, notes: Notes) -> None:
+    waivers = root.value.get("waivers")
+    for index, waiver in enumerate(waivers.value if waivers is not None and waivers.is_list else []):
+        expires = waiver.value.get("expires") if waiver.is_map else None
+        if expires is None or not isinstance(expires.value, str):
+            continue  # the model says so
         try:
-            dt.date.fromisoformat(waiver.expires)
+            dt.date.fromisoformat(expires.value)
         except ValueError:
-            node = at(root, ("waivers", index, "expires"))
             notes.block(
                 "waiver-date",
-                f'waivers.{index}.expires "{short(waiver.expires)}" is no date; 2026-12-31 was expected',
-                line=node.line,
-                column=node.column,
+                f'waivers.{index}.expires "{short(expires.value)}" is no date; 2026-12-31 was expected',
+                line=expires.line,
+                column=expires.column,
             )

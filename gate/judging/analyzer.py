@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, Any, Literal
 
 from gate.domain.base import NotRun
 from gate.domain.chat import ChatRequest, Message, ReplySchema, Role
@@ -25,6 +23,7 @@ from gate.evidence.bundle import load_blocks
 from gate.evidence.quotes import normalise
 from gate.judging.counting import Fallbacks
 from gate.judging.ground_truth.values import clip
+from gate.judging.schema import WHOLE, Reply
 from gate.judging.showing import cut_to
 from gate.llm.ledger import Ledger
 from gate.llm.prompting import Fence, load_prompt, numbered
@@ -42,21 +41,17 @@ _RULE_CHARACTERS = 8
 _OUTPUT_TOKENS = 4_096
 
 
-class _Reply(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _CauseReply(_Reply):
+class _CauseReply(Reply):
     text: str
     rule_quote: str
 
 
-class _FollowingReply(_Reply):
-    score: Literal[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+class _FollowingReply(Reply):
+    score: Annotated[Literal[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], WHOLE]
     issues: list[str]
 
 
-class _SuggestionReply(_Reply):
+class _SuggestionReply(Reply):
     priority: Literal["high", "medium", "low"]
     category: Literal["instructions", "tools", "examples", "error_handling", "structure", "references"]
     suggestion: str
@@ -65,7 +60,7 @@ class _SuggestionReply(_Reply):
     harmful_rule: bool
 
 
-class _AnalyzerReply(_Reply):
+class _AnalyzerReply(Reply):
     winner_strengths: list[_CauseReply]
     loser_weaknesses: list[_CauseReply]
     instruction_following: _FollowingReply

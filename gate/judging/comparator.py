@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, Any, Literal, NamedTuple
 
 from gate.domain.base import NotRun, Value, digest_of, six_digits
 from gate.domain.chat import ChatRequest, Message, ReplySchema, Role
@@ -41,7 +39,8 @@ from gate.judging.counting import Fallbacks
 from gate.judging.ground_truth import check_run
 from gate.judging.ground_truth.response_has_heading import headings
 from gate.judging.ground_truth.response_word_count import count_words
-from gate.judging.ground_truth.values import clip
+from gate.judging.ground_truth.values import clip, storable
+from gate.judging.schema import WHOLE, Reply
 from gate.judging.scrub import Scrubber
 from gate.judging.showing import cut_to
 from gate.llm.ledger import Ledger
@@ -68,6 +67,9 @@ _FACT_CHECKS: dict[SkillType, tuple[str, ...]] = {
 }
 _CONTENT_CRITERIA, _STRUCTURE_CRITERIA = CRITERIA[:3], CRITERIA[3:]
 
+# An enumeration instead of bounds: providers that enforce schemas know few keywords.
+_Score = Annotated[Literal[1, 2, 3, 4, 5], WHOLE]
+
 Label = Literal["A", "B"]
 Position = Literal["first", "second"]
 
@@ -88,28 +90,23 @@ class Question(Value):
     skill_type: SkillType
 
 
-class _Reply(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _ScoresReply(Reply):
+    correctness: _Score
+    completeness: _Score
+    accuracy: _Score
+    organization: _Score
+    formatting: _Score
+    usability: _Score
 
 
-class _ScoresReply(_Reply):
-    # An enumeration instead of bounds: providers that enforce schemas know few keywords.
-    correctness: Literal[1, 2, 3, 4, 5]
-    completeness: Literal[1, 2, 3, 4, 5]
-    accuracy: Literal[1, 2, 3, 4, 5]
-    organization: Literal[1, 2, 3, 4, 5]
-    formatting: Literal[1, 2, 3, 4, 5]
-    usability: Literal[1, 2, 3, 4, 5]
-
-
-class _QuoteReply(_Reply):
+class _QuoteReply(Reply):
     criterion: Literal["correctness", "completeness", "accuracy", "organization", "formatting", "usability"]
     output: Literal["first", "second"]
     source: str
     text: str
 
 
-class _ComparatorReply(_Reply):
+class _ComparatorReply(Reply):
     reasoning: str
     quotes: list[_QuoteReply]
     first: _ScoresReply
@@ -396,12 +393,13 @@ def _quotes(reply: _ComparatorReply, labels: dict[str, Label], shown: dict[str, 
     quotes = []
     for given in reply.quotes[: 2 * len(CRITERIA)]:
         found = indexes[given.output].check(
-            given.text[:_QUOTE_CHARACTERS], given.source.strip()[:40], allowed_tiers=frozenset({2})
+            storable(given.text[:_QUOTE_CHARACTERS]), given.source.strip()[:40], allowed_tiers=frozenset({2})
         )
         number = re.search(r"[Bb](\d{3})", given.source)
         title = next((b.title for b in blocks[given.output] if number and b.id == f"B{number[1]}"), "?")
         line = f":{found.line}" if found.line else ""
-        quotes.append(found.model_copy(update={"source": f"{labels[given.output]} {title}{line}"}))
+        source = storable(f"{labels[given.output]} {title}{line}")
+        quotes.append(found.model_copy(update={"source": source, "expanded": storable(found.expanded)}))
     return tuple(quotes)
 
 

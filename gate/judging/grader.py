@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from gate.domain.chat import ChatRequest, Message, ReplySchema, Role
 from gate.domain.evidence import Block, RunRecord, Tier
 from gate.domain.judgement import (
@@ -33,8 +31,9 @@ from gate.evidence.suspicious import judge_directed
 from gate.judging.controls import Control, make_controls
 from gate.judging.counting import Fallbacks
 from gate.judging.expectations import CALLS_AND_OUTPUT, TOOL_CALLS_ONLY, allowed_tiers
-from gate.judging.ground_truth.values import clip
+from gate.judging.ground_truth.values import clip, storable
 from gate.judging.rows import MISSING, Decision, RowRules, Said
+from gate.judging.schema import Reply
 from gate.judging.showing import cut_to, for_a_judge
 from gate.llm.ledger import Ledger
 from gate.llm.prompting import Fence, load_prompt, numbered
@@ -54,23 +53,19 @@ _SKILL_RULE = re.compile(r"\bskill(?:\.md)?\b|技能", re.IGNORECASE)
 _QUOTED_RULE = re.compile(r'"([^"\n]{8,200})"|\u201c([^\u201d\n]{4,200})\u201d|「([^」\n]{4,200})」')
 
 
-class _Reply(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _QuoteReply(_Reply):
+class _QuoteReply(Reply):
     source: str
     text: str
 
 
-class _RowReply(_Reply):
+class _RowReply(Reply):
     id: str
     quotes: list[_QuoteReply]
     reason: str
     verdict: Literal["pass", "fail", "unsure"]
 
 
-class _ClaimReply(_Reply):
+class _ClaimReply(Reply):
     text: str
     type: Literal["factual", "process", "quality"]
     verdict: Literal["true", "false", "unknown"]
@@ -78,7 +73,7 @@ class _ClaimReply(_Reply):
     actual: str
 
 
-class _GraderReply(_Reply):
+class _GraderReply(Reply):
     rows: list[_RowReply]
     claims: list[_ClaimReply]
     eval_feedback: list[str]
@@ -154,7 +149,7 @@ class _Judging:
     def quotes(self, given: Sequence[_QuoteReply], tiers: frozenset[int]) -> tuple[Quote, ...]:
         """The quotes of a row, each looked up in the whole record."""
         return tuple(
-            self.index.check(item.text[:_QUOTE_CHARACTERS], item.source.strip()[:40], allowed_tiers=tiers)
+            _looked_up(self.index, item.text[:_QUOTE_CHARACTERS], item.source.strip()[:40], tiers)
             for item in given[:QUOTES_PER_ROW]
         )
 
@@ -318,7 +313,13 @@ def recheck_grading(grading: Grading, case: Case, record: RunRecord, root: Path)
 
 
 def _stands(quote: Quote, index: QuoteIndex, tiers: frozenset[int]) -> bool:
-    return index.check(quote.text, quote.source, allowed_tiers=tiers) == quote
+    return _looked_up(index, quote.text, quote.source, tiers) == quote
+
+
+def _looked_up(index: QuoteIndex, text: str, source: str, tiers: frozenset[int]) -> Quote:
+    """A quote as code finds it, in a form that reads back from a bundle as it is."""
+    found = index.check(storable(text), storable(source), allowed_tiers=tiers)
+    return found.model_copy(update={"expanded": storable(found.expanded)})
 
 
 def _empty(shown: Sequence[Block]) -> bool:

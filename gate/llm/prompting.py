@@ -69,7 +69,7 @@ class Fence:
         return "\n".join([self._begin(f"{block.id} {block.kind}: {block.title}"), *lines, self._end()])
 
     def _begin(self, title: str) -> str:
-        line = self.escape(title)[:_TITLE_CHARACTERS]
+        line = " ".join(self.escape(title).split())[:_TITLE_CHARACTERS]
         return f"{_OPEN}begin {self.nonce} {line}{_CLOSE}"
 
     def _end(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pytest
 from pydantic import SecretStr
 
+from gate.adapters import model_calls
 from gate.adapters.anthropic_model import AnthropicModel
 from gate.adapters.model_calls import Retry
 from gate.adapters.openai_model import OpenAIModel
@@ -378,6 +379,15 @@ def test_a_reply_that_never_ends_is_ended(adapter: Adapter) -> None:
         its.model.complete(request())
     assert caught.value.kind == "timeout"
     assert caught.value.unknown_attempts == 3
+
+
+def test_a_reply_without_bounds_is_not_kept_in_memory(adapter: Adapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_calls, "_MAX_BODY_BYTES", 20_000)
+    with talk(adapter, Reply("x" * 30_000)) as its, pytest.raises(ModelError) as caught:
+        its.model.complete(request())
+    assert caught.value.kind == "connection"
+    with talk(adapter, Reply("x" * 10_000)) as its:
+        assert len(its.model.complete(request()).text) == 10_000
 
 
 def test_an_address_where_nothing_answers_is_a_connection_error_that_cost_nothing(adapter: Adapter) -> None:

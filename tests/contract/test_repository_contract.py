@@ -70,7 +70,9 @@ def test_without_a_default_branch_there_is_no_default_base(made: Made) -> None:
 def test_lists_what_changed_with_awkward_names_whole(made: Made) -> None:
     writer, read = made
     long_text = "\n".join(f"line {number}" for number in range(40))
-    base = writer.commit({"same": "s", "gone": "g", "edited": "1", "from/旧 name": long_text, "mode": "m", "turned": "t"})
+    base = writer.commit(
+        {"same": "s", "gone": "g", "edited": "1", "from/旧 name": long_text, "mode": "m", "turned": "t"}
+    )
     head = writer.commit(
         {"same": "s", "edited": "2", "to/新\tname\n\"x\"": long_text, "mode": script("m"), "turned": link("same"), "--new": "n"},
         parent=base,
@@ -95,7 +97,9 @@ def test_names_that_are_no_utf8_survive_as_surrogates(made: Made) -> None:
 
 def test_lists_a_tree_and_only_what_is_below_a_folder(made: Made) -> None:
     writer, read = made
-    commit = writer.commit({"s/a/x": "1", "s/ab/x": "2", "s/a/y": link("x"), "s/a/m": submodule(), "z": "3", "s/*/q": "4"})
+    commit = writer.commit(
+        {"s/a/x": "1", "s/ab/x": "2", "s/a/y": link("x"), "s/a/m": submodule(), "z": "3", "s/*/q": "4"}
+    )
     entries = read().tree(commit)
     assert [path for path, _, _ in entries] == sorted(["s/a/x", "s/ab/x", "s/a/y", "s/a/m", "z", "s/*/q"])
     assert [(path, mode) for path, mode, _ in read().tree(commit, "s/a")] == [

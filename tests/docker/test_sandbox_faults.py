@@ -91,7 +91,7 @@ def test_a_flood_is_cut_off_in_bounded_memory(open_box: OpenBox) -> None:
 
 def test_short_output_of_a_fast_command_is_never_lost(open_box: OpenBox) -> None:
     with open_box() as box:
-        assert {box.exec(["echo", "hello"], timeout_s=30).stdout for _ in range(25)} == {b"hello\n"}
+        assert {box.exec(["echo", "hello"], timeout_s=30).stdout for _ in range(15)} == {b"hello\n"}
 
 
 def test_output_in_the_last_moment_is_there(open_box: OpenBox) -> None:
@@ -101,16 +101,28 @@ def test_output_in_the_last_moment_is_there(open_box: OpenBox) -> None:
     assert (result.stdout_bytes, result.stderr) == (200_000, b"end")
 
 
-def test_a_fork_bomb_that_cannot_be_cleared_is_the_agents_doing(open_box: OpenBox) -> None:
+# Takes every process there is, in the background, and takes it again as soon as one ends.
+BOMB = """
+import os, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(1000)
+    except OSError:
+        time.sleep(0.001)
+"""
+
+
+def test_a_fork_bomb_that_stays_is_the_agents_doing(open_box: OpenBox) -> None:
     with open_box(pids=40) as box:
-        bash(box, "echo before > made; for i in $(seq 60); do setsid sleep 4242 >/dev/null 2>&1 & done", 0.5)
-        bash(
-            box, "for i in $(seq 36); do setsid sleep 4242 >/dev/null 2>&1 & done; exec 2>/dev/null; f() { f | f & }; f"
-        )
+        bash(box, "echo before > made")
+        box.exec(["sh", "-c", 'python3 -c "$0" >/dev/null 2>&1', BOMB], timeout_s=30)
 
         with pytest.raises(BoxDeadError, match="processes are in use") as caught:
-            for _ in range(5):
-                bash(box, "true")
+            bash(box, "sleep 1; true")
         assert caught.value.agent_caused
         assert not caught.value.oom
         with pytest.raises(BoxDeadError):
@@ -164,9 +176,9 @@ def test_many_sparse_files_are_not_streamed_to_their_end(open_box: OpenBox) -> N
         bash(box, "echo first > a; for i in $(seq 100); do truncate -s 8M b$i; done; echo last > z")
         collected = box.collect()
 
-    assert [item.path for item in collected.files if item.data is not None][0] == "a"
-    assert "z" not in [item.path for item in collected.files]
-    assert "sparse" in collected.refused[-1]
+    assert collected.files[0].path == "a"
+    assert len(collected.files) < 102
+    assert any("sparse" in sentence and "was not read" in sentence for sentence in collected.refused)
 
 
 def test_a_full_workspace_stops_at_its_quota(open_box: OpenBox) -> None:
@@ -256,15 +268,11 @@ def test_putting_files_into_a_box_that_ended_is_an_error_and_not_silence(
             box.put_workspace([PutFile(path="a", data=b"x")])
 
 
-def test_an_image_without_the_gates_tools_is_named(
-    engine: DockerClient, real_sandbox: DockerSandbox, open_box: OpenBox
-) -> None:
-    made = engine.containers.create(IMAGE)
-    bare = engine.api.import_image_from_data(b"\0" * 10_240, repository="skill-gate-test-bare")
-    made.remove()
+def test_an_image_in_which_nothing_can_run_is_an_error_of_the_engine(engine: DockerClient, open_box: OpenBox) -> None:
+    empty_archive = b"\0" * 10_240
+    engine.api.import_image_from_data(empty_archive, repository="skill-gate-test-bare")
     try:
-        with pytest.raises(SandboxError), open_box(image="skill-gate-test-bare:latest"):
+        with pytest.raises(SandboxError, match="could not be started"), open_box(image="skill-gate-test-bare:latest"):
             pass
     finally:
         engine.api.remove_image("skill-gate-test-bare:latest", force=True)
-    assert bare

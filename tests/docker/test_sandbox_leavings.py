@@ -163,7 +163,8 @@ def test_a_call_whose_answer_is_lost_is_not_made_twice(
 
     sandbox = DockerSandbox()
     api = sandbox._engine.api
-    real, lost = getattr(api, call), []
+    real = getattr(api, call)
+    lost: list[Any] = []
 
     def unheard(*args: Any, **kwargs: Any) -> Any:
         answer = real(*args, **kwargs)

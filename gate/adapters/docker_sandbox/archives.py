@@ -100,22 +100,14 @@ def _member(path: str, owner: int, mode: int, kind: bytes) -> tarfile.TarInfo:
 
 
 class _Pieces(io.RawIOBase):
-    """A readable file over the pieces of a response; stops at ``limit`` bytes, and says so.
-
-    ``ended`` tells whether the last bytes were an archive's end: a stream that was cut between two members looks whole
-    to a reader of members.
-    """
+    """A readable file over the pieces of a response; stops at ``limit`` bytes, and says so."""
 
     def __init__(self, pieces: Iterator[bytes], limit: int) -> None:
         self._pieces = pieces
         self._rest = memoryview(b"")
-        self._left = limit
-        self._last = b""
+        self._limit = limit
+        self.taken = 0
         self.over_limit = False
-
-    @property
-    def ended(self) -> bool:
-        return self._last == bytes(_END_BYTES)
 
     def readable(self) -> bool:
         return True
@@ -123,14 +115,13 @@ class _Pieces(io.RawIOBase):
     def readinto(self, buffer: object) -> int:
         target = memoryview(buffer).cast("B")  # type: ignore[arg-type] # typeshed names the buffer protocol differently per release
         while not self._rest:
-            if self._left <= 0:
+            if self.taken >= self._limit:
                 self.over_limit = True
                 return 0
             piece = next(self._pieces, b"")
             if not piece:
                 return 0
-            self._left -= len(piece)
-            self._last = (self._last + piece[-_END_BYTES:])[-_END_BYTES:]
+            self.taken += len(piece)
             self._rest = memoryview(piece)
         size = min(len(target), len(self._rest))
         target[:size] = self._rest[:size]
@@ -238,7 +229,7 @@ def collect_members(
     """
     source = _Pieces(pieces, limit=quota_bytes + quota_bytes // 4 + MAX_MEMBERS * 1024)
     collector = _Collector(max_bytes=max_bytes, max_files=max_files, quota_bytes=quota_bytes)
-    last = ""
+    last, end = "", 0
     try:
         with io.BufferedReader(source) as reader, tarfile.open(fileobj=reader, mode="r|", errorlevel=2) as tar:
             for count, member in enumerate(_members(tar)):
@@ -252,6 +243,7 @@ def collect_members(
                 if member.isreg() and member.size > quota_bytes:
                     collector.refuse(f"What follows {last[:200]!r} was not read.")
                     return collector.result(), collector.sentinel
+            end = tar.offset
             while reader.read(_CHUNK):
                 pass
     except (tarfile.TarError, SandboxError, EOFError) as error:
@@ -261,7 +253,8 @@ def collect_members(
         collector.refuse(
             f"The workspace claims more bytes than it can hold (sparse files); what follows {last[:200]!r} was not read."
         )
-    elif not source.ended:
+    elif source.taken < end + _END_BYTES:
+        # A stream that was cut between two members looks whole to a reader of members.
         raise SandboxError("The archive of the workspace was cut off before its end.")
     return collector.result(), collector.sentinel
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate.adapters.docker_sandbox import archives, creation, streams
 from gate.adapters.docker_sandbox.creation import SKILLS, TOOL_UID, WORK
-from gate.adapters.docker_sandbox.engine import Engine, EngineRefusal, reason, retried, speaking
+from gate.adapters.docker_sandbox.engine import Engine, EngineRefusal, noted, reason, retried, speaking
 from gate.domain.sandbox import BoxFacts, ExecResult
 from gate.errors import BoxDeadError, SandboxError
 
@@ -29,7 +29,7 @@ _KILLED = 137
 _TERMINATED = 143
 _KILL_AFTER_S = 2
 _GRACE_S = _KILL_AFTER_S + 2
-_EXIT_WAIT_S = 10
+_EXIT_WAIT_S = 3
 
 # As the tool uid: kill everything of that uid but the shell itself.
 _SWEEP = "kill -9 -1 2>/dev/null; exit 0"
@@ -253,7 +253,7 @@ class DockerBox:
                 if code is not None:
                     return code, False
                 unknown_since = unknown_since or now
-                if now - unknown_since > _EXIT_WAIT_S / 5:
+                if now - unknown_since > _EXIT_WAIT_S:
                     return None, False
             elif now >= deadline or self._has_stopped():
                 return None, now >= deadline
@@ -266,6 +266,7 @@ class DockerBox:
     def _cannot_start(self, said: str) -> SandboxError:
         """Why no command starts in a box that lives: used up by what runs in it (raises BoxDeadError), or the engine."""
         said = said or "it gave no reason"
+        self._raise_if_dead()
         self._raise_if_used_up(said)
         return SandboxError(f"The Docker engine could not start a command in the sandbox: {said}")
 
@@ -325,27 +326,16 @@ class DockerBox:
             ["/bin/sh", "-c", _OOM_COUNT], uid=creation.KEEPER_UID, demux=streams.Demux(4096), deadline=deadline
         )
         words = ran.demux.stdout.content().split()
-        if not words:
-            # The exec of a box that is about to end is told so a moment before the box is.
-            self._raise_if_dead()
+        if ran.exit_code != 0:
+            # Commands of a box that ends are told so a moment before the engine knows that the box has ended.
+            self._wait_whether_dead()
         if words and all(word.isdigit() for word in words):
             before, self._oom_kills = self._oom_kills, max(int(word) for word in words)
             return self._oom_kills > before
         return "oom" in self._events()
 
     def _events(self) -> list[str]:
-        """Names of what the engine noted about this container; the engine keeps its last few hundred of all containers."""
-        now = time.time()
-        with contextlib.suppress(SandboxError), speaking("The Docker engine does not tell its events"):
-            found = self._engine.hurried.events(
-                since=int(now) - self._spec.fuse_s - 60,
-                # To the moment, since the engine waits for a later one. The stubs know whole seconds only.
-                until=f"{now:.6f}",  # type: ignore[call-overload]
-                filters={"container": [self._container], "event": ["oom", "kill", "stop", "die", "destroy"]},
-                decode=True,
-            )
-            return [str(event.get("Action") or event.get("status")) for event in found]
-        return []
+        return noted(self._engine, self._container, self._spec.fuse_s + 60)
 
     def _raise_if_closed(self) -> None:
         if self._closed:
@@ -355,6 +345,12 @@ class DockerBox:
         self._raise_if_closed()
         if self._condemned is not None:
             raise self._condemned
+
+    def _wait_whether_dead(self) -> None:
+        deadline = time.monotonic() + _EXIT_WAIT_S
+        while time.monotonic() < deadline:
+            self._raise_if_dead()
+            time.sleep(0.1)
 
     def _raise_if_dead(self) -> None:
         """Raises BoxDeadError where the container does not run any more, with whose doing it was."""

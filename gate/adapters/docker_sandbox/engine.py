@@ -279,6 +279,24 @@ def retried(
     raise AssertionError("unreachable")
 
 
+def noted(engine: Engine, container: str, seconds: int) -> list[str]:
+    """What the engine noted about a container in the last ``seconds``: ``oom``, ``kill``, ``stop``, ``die``.
+
+    Empty where it does not say. An engine keeps its last few hundred events of all containers: ask soon.
+    """
+    now = time.time()
+    with contextlib.suppress(SandboxError), speaking("The Docker engine does not tell its events"):
+        found = engine.hurried.events(
+            since=int(now) - seconds,
+            # To the moment, since the engine waits for a later one. The stubs know whole seconds only.
+            until=f"{now:.6f}",  # type: ignore[call-overload]
+            filters={"container": [container], "event": ["oom", "kill", "stop", "die", "destroy"]},
+            decode=True,
+        )
+        return [str(event.get("Action") or event.get("status")) for event in found]
+    return []
+
+
 def judge_engine(info: Mapping[str, Any], version: Mapping[str, Any]) -> SandboxFacts:
     """Say what an engine is, from its ``/info`` and ``/version``.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gate.adapters.docker_sandbox import archives, creation, leavings, streams
 from gate.adapters.docker_sandbox.box import DockerBox
 from gate.adapters.docker_sandbox.creation import HOME, KEEPER_UID, TMP, TOOL_UID, WORK, Limits, Names
-from gate.adapters.docker_sandbox.engine import Engine, judge_engine, retried, runtime_of, speaking
+from gate.adapters.docker_sandbox.engine import Engine, judge_engine, noted, retried, runtime_of, speaking
 from gate.domain.sandbox import OneShotResult, PutFile, SandboxFacts
 from gate.errors import SandboxError
 
@@ -310,8 +310,12 @@ class DockerSandbox:
             stderr=err.content(),
             truncated=out.truncated or err.truncated or end is streams.End.FLOOD,
             timed_out=end is streams.End.DEADLINE,
-            oom=bool(state.get("OOMKilled")),
+            # The state alone is not reliable with every kernel (an exit code of 137 alone is any kill).
+            oom=bool(state.get("OOMKilled")) or (bool(code) and not cut and "oom" in self._noted(names, spec)),
         )
+
+    def _noted(self, names: Names, spec: OneShotSpec) -> list[str]:
+        return noted(self._engine, names.container, int(spec.timeout_s) + _STARTED_WITHIN_S)
 
     def _ended(self, names: Names, *, kill: bool) -> dict[str, Any]:
         """The state of a container that has ended. Raises SandboxError where it does not end."""

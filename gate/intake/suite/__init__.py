@@ -47,7 +47,8 @@ def read_suite(skill: Skill) -> tuple[Suite | None, tuple[Finding, ...]]:
             read.append((found[place], _read(found[place], skill, notes)))
             findings += notes.items
     others = Notes(joined(skill.path, "evals"), "suite")
-    _unread(skill, {file.path for file in found.values()}, others)
+    fixtures = {fixture.data for _, item in read for case in item.cases for fixture in case.files}
+    _unread(skill, {file.path for file in found.values()}, fixtures, others)
     findings += others.items
     if not read:
         return None, tuple(findings)
@@ -116,8 +117,12 @@ def _looks_like_evals(path: str) -> bool:
     )
 
 
-def _unread(skill: Skill, read: set[str], notes: Notes) -> None:
-    unread = sorted(file.path for file in skill.files if file.path not in read and _looks_like_evals(file.path))
+def _unread(skill: Skill, read: set[str], fixtures: set[bytes], notes: Notes) -> None:
+    unread = sorted(
+        file.path
+        for file in skill.files
+        if file.path not in read and file.data not in fixtures and _looks_like_evals(file.path)
+    )
     if unread:
         names = ", ".join(short(path, 60) for path in unread[:10]) + (" …" if len(unread) > 10 else "")
         notes.notice(

@@ -279,7 +279,7 @@ def _dialect(outermost: Json, items: list[Json]) -> str:
     keys = {key for item in items if isinstance(item, dict) for key in item}
     if isinstance(outermost, list):
         return "nvidia" if keys & {"question", "ground_truth", "expected_behavior", "expected_skill"} else "skillsentry"
-    if "cases" in outermost and "evals" not in outermost:
+    if isinstance(outermost, dict) and "cases" in outermost and "evals" not in outermost:
         return "skillsentry"
     return "skill-creator" if "expectations" in keys and "assertions" not in keys else "agentskills"
 

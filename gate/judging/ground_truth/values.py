@@ -158,9 +158,17 @@ def shown(value: Any) -> str:
     return clip(json.dumps(value, ensure_ascii=False, default=str), 160)
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """Text as it reads back from a bundle: a lone surrogate, which no file can hold, is U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 def clip(text: str, limit: int = 120) -> str:
-    """Text on one line, at most ``limit`` characters, cut in the middle."""
-    text = " ".join(text.split())
+    """Text on one line, at most ``limit`` characters, cut in the middle; ``storable``."""
+    text = " ".join(storable(text).split())
     if len(text) <= limit:
         return text
     return f"{text[: limit * 2 // 3 - 1]}…{text[len(text) - limit // 3 :]}"

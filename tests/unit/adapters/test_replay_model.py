@@ -35,16 +35,19 @@ def provider(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def factory(provider: str, server: ScriptedServer, folder: Path) -> ModelFactory:
+def factory(provider: str, server: ScriptedServer, folder: Path, timeout_s: float = 60.0) -> ModelFactory:
     address = server.openai_url if provider == "openai" else server.url
     name = f"{provider}@{address}:scripted-1"
     keys = Keys(openai=SecretStr(KEY), anthropic=SecretStr(KEY))
-    return ModelFactory(ModelChoice(executor=name, judge=name), keys, record=folder, sleep=lambda seconds: None)
+    choice = ModelChoice(executor=name, judge=name)
+    return ModelFactory(choice, keys, record=folder, timeout_s=timeout_s, sleep=lambda seconds: None)
 
 
-def record(provider: str, scenario: Step, folder: Path, *requests: ChatRequest) -> list[ChatReply | ModelError]:
+def record(
+    provider: str, scenario: Step, folder: Path, *requests: ChatRequest, timeout_s: float = 60.0
+) -> list[ChatReply | ModelError]:
     with ScriptedServer(scenario) as server:
-        making = factory(provider, server, folder)
+        making = factory(provider, server, folder, timeout_s)
         said = outcomes(making, *requests)
         write_recording(folder, making.describe(seed=SEED, run_date="2026-11-30"))
     return said
@@ -96,6 +99,18 @@ def test_a_replay_gives_what_was_recorded_failures_and_retries_included(
         assert replayed.unknown_attempts == recorded.unknown_attempts
     else:
         assert replayed == recorded
+
+
+@pytest.mark.parametrize(
+    "slow", [scripted.Delayed(3600), scripted.SlowDrip(Reply("x" * 500), pause_s=0.05, piece_bytes=1)]
+)
+def test_a_time_out_is_recorded_as_one(provider: str, slow: scripted.Fault, tmp_path: Path) -> None:
+    (recorded,) = record(provider, slow, tmp_path, request(), timeout_s=0.3)
+    (replayed,) = outcomes(replaying(tmp_path), request())
+    assert isinstance(recorded, ModelError)
+    assert isinstance(replayed, ModelError)
+    assert (recorded.kind, replayed.kind) == ("timeout", "timeout")
+    assert replayed.unknown_attempts == recorded.unknown_attempts == 3
 
 
 def test_two_recordings_of_the_same_are_equal_bytes_and_hold_no_address_and_no_key(

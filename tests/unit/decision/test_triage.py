@@ -14,6 +14,7 @@ from gate.decision.triage import (
     undecided,
     usable_runs,
 )
+from gate.domain.judgement import Grading
 from gate.domain.plan import Arm
 from gate.domain.report import CaseRecord, Share, TriageClass
 from tests.builders_records import case_record, check, expectation, simple_case
@@ -200,6 +201,7 @@ def test_triage_counts_every_arm_and_leaves_out_what_has_no_verdict() -> None:
 def test_an_expectation_graded_twice_in_one_run_has_no_verdict() -> None:
     case = case_record(expectations=[expectation("e1")], head=["P"])
     run = case.runs[0]
+    assert isinstance(run.judgement.grading, Grading)
     doubled = run.judgement.grading.model_copy(update={"rows": run.judgement.grading.rows * 2})
     judgement = run.judgement.model_copy(update={"grading": doubled})
     twice = CaseRecord(plan=case.plan, runs=(run.model_copy(update={"judgement": judgement}),), layer3=case.layer3)

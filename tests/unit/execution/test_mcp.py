@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -120,9 +119,8 @@ def test_an_agent_that_goes_round_in_circles_gets_no_more_answers() -> None:
 
 
 @pytest.fixture
-def _short_deadline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp, "DEADLINE_S", 1.5)
-    yield
 
 
 @pytest.mark.usefixtures("_short_deadline")

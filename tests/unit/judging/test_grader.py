@@ -13,6 +13,7 @@ from gate.domain.judgement import ExpectationGrade, GradeStatus, Grading, QuoteV
 from gate.domain.skill import SkillType
 from gate.domain.suite import Case
 from gate.errors import ModelError
+from gate.evidence.bundle import Bundle
 from gate.judging import grader as grader_module
 from gate.judging import showing
 from gate.judging.grader import grade_run, recheck_grading
@@ -101,7 +102,8 @@ def test_the_second_question_names_the_fault_and_the_nearest_text_and_can_mend_t
         wrong = row("", "pass", ("B001:1", "the total is 1250 dollars"))
         right = row("", "pass", ("B001:1", "the total is 1250 EUR"))
         again = request.label.endswith("/rows")
-        return graded([answer_one(item, request, {TOTAL: right if again else wrong}) for item in rows_of(request)])
+        answers = {TOTAL: right if again else wrong, "Is short.": row("", "fail")}
+        return graded([answer_one(item, request, answers) for item in rows_of(request)])
 
     grading, chat = grade(tmp_path, expecting(TOTAL, "Is short."), record, reply)
     assert grading.rows[0].status is PASSED
@@ -553,7 +555,6 @@ def test_every_edit_of_a_stored_grading_that_matters_is_seen(tmp_path: Path) -> 
     quote = grading.rows[0].quotes[0]
     edits = [
         with_row(grading, 1, status=PASSED),
-        with_row(grading, 1, model_said=True),
         with_row(grading, 0, status=FAILED),
         with_row(grading, 0, quotes=()),
         with_row(grading, 0, quotes=(quote.model_copy(update={"text": "the total is 1251"}),)),
@@ -574,3 +575,21 @@ def test_every_edit_of_a_stored_grading_that_matters_is_seen(tmp_path: Path) -> 
 def test_the_same_seed_asks_the_same_questions(tmp_path: Path) -> None:
     record = a_run(tmp_path)
     assert shown(tmp_path, record, expecting(TOTAL)) == shown(tmp_path, record, expecting(TOTAL))
+
+
+def test_a_reply_with_half_a_character_reads_back_as_it_was_judged(tmp_path: Path) -> None:
+    record = a_run(tmp_path, calls=[Call("bash", {"command": "sum"}, "odd \ud83d sum is 1250 here")])
+    answer = row("", "pass", ("B001:5", "sum is 1250 here"), ("B001:5", "odd \ud83d sum is 1250"))
+
+    def reply(request: ChatRequest) -> str:
+        rows = [answer_one(item, request, {TOTAL: answer}) for item in rows_of(request)]
+        return graded(
+            rows, claims=[claim("odd \ud83d", "true", ("B001:5", "odd \ud83d sum is"))], eval_feedback=["\udfff"]
+        )
+
+    grading, _ = grade(tmp_path, expecting(TOTAL), record, reply)
+    assert only(grading).status is PASSED
+    Bundle(tmp_path).write("grading.json", grading)
+    read_back = Bundle(tmp_path).read("grading.json", Grading)
+    assert read_back == grading
+    assert recheck_grading(read_back, expecting(TOTAL), record, tmp_path) == []

@@ -105,7 +105,7 @@ def test_what_an_agent_prints_is_no_call(tmp_path: Path) -> None:
         ({"min": 1, "max": 1}, FAILED),
     ],
 )
-def test_bounds_of_a_count_are_inclusive(tmp_path: Path, bounds: dict[str, int], expected: CheckStatus) -> None:
+def test_bounds_of_a_count_are_inclusive(tmp_path: Path, bounds: dict[str, Any], expected: CheckStatus) -> None:
     record = a_run(tmp_path, calls=[Call("save"), Call("save")])
     assert status(tmp_path, record, ToolCallCount(tool="save", **bounds)) is expected
 

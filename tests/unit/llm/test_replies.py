@@ -76,6 +76,7 @@ NEVER_A_VALUE = {
     "python": '{"passed": True}',
     "unfinished thinking": '<think>It passed {"passed": true}',
     "thinking twice": '<think>no</think><think>yes</think>{"passed": true}',
+    "thinking that ends twice": '<think>no</think>{"passed": true}</think>',
     "two objects after thinking": '<think>hm</think>{"passed": false} {"passed": true}',
     "braces in prose beside it": 'In {curly} words: {"passed": true}',
     "deep nesting": '{"passed": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}",
@@ -93,6 +94,16 @@ def test_a_reply_that_is_not_one_well_formed_object_of_the_right_types_is_never_
     assert asked.problem
     assert counts(asked) == {"reply_invalid": 1}
     assert chat.remaining == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [text for name, text in NEVER_A_VALUE.items() if not name.startswith(("a loose", "the text", "a number", "null", "an"))]
+    + ['{"x": 1e999}', '{"x": [{"y": -1e999}]}', '{"x": %s}' % ("9" * 5000)],
+)  # fmt: skip
+def test_whatever_is_not_one_well_formed_object_is_refused_before_any_validator_sees_it(text: str) -> None:
+    with pytest.raises(ReplyProblem):
+        find_object(text)
 
 
 VALUES = {

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from examples.demo.run_demo import RECORDING, SKILLS, arguments, make_repository
+from tests.scripted.record_demo import record
+from tests.story import run_gate
+
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demonstration's folder after one run: ``repository`` and ``result``."""
+    work = tmp_path_factory.mktemp("demo")
+    make_repository(work / "repository")
+    done = run_gate(*arguments(work / "repository", work / "result", []))
+    assert done.returncode == 1, done.stderr
+    return work
+
+
+@pytest.mark.requirements("R8", "R54", "R140", "R142", "R219")
+def test_the_comment_shows_a_pass_a_fail_with_its_rule_and_why(demo: Path) -> None:
+    report = json.loads((demo / "result/report.json").read_text())
+    verdicts = {skill["path"]: skill["verdict"] for skill in report["skills"]}
+    assert verdicts == {SKILLS[0]: "pass", SKILLS[1]: "fail", SKILLS[2]: "pass"}
+    comment = (demo / "result/report.md").read_text()
+    assert comment.startswith("## Skill Gate: failure: 1 fails (skills/release-notes), 2 pass\n")
+    assert "Breaking changes come first" in comment
+    assert "found other headings" in comment
+    assert "models: scripted, no model was called" in comment
+    assert "manifest/plugin-json/path-missing" in comment
+    for figures in ("20/28 assertions in 8/8 runs", "28/28 assertions in 8/8 runs", "6/8 assertions in 2/2 runs"):
+        assert figures in comment
+    assert len(comment) <= 65_536
+
+
+@pytest.mark.requirements("R113", "R114", "R117", "R119", "R130")
+def test_the_bundle_has_the_canonical_tree(demo: Path) -> None:
+    skill = next((demo / "result/skills").glob("skills-release-notes-*"))
+    case = skill / "eval-1"
+    for name in ("comparison.json", "unblinding.json", "analysis.json"):
+        assert (case / name).is_file()
+    for arm in ("with_skill", "without_skill", "base_skill"):
+        run = case / "run-1" / arm
+        assert (run / "outputs/transcript.md").is_file()
+        assert (run / "outputs/response.md").is_file()
+        for name in ("events.jsonl", "metrics.json", "timing.json", "checks.json", "grading.json", "seal.json"):
+            assert (run / name).is_file()
+
+
+@pytest.mark.requirements("R226")
+def test_verify_holds_for_the_bundle_and_names_any_file_that_changed(demo: Path, tmp_path: Path) -> None:
+    good = run_gate("verify", demo / "result")
+    assert good.returncode == 0, good.stdout
+    assert "everything holds" in good.stdout
+    files = sorted(path.relative_to(demo / "result") for path in (demo / "result").rglob("*") if path.is_file())
+    # One of every kind of file, and the whole list would say the same at forty times the time.
+    chosen = {(path.name if len(path.parts) < 4 else path.suffix + path.name): path for path in files}
+    copy = tmp_path / "copy"
+    shutil.copytree(demo / "result", copy)
+    for path in chosen.values():
+        data = (copy / path).read_bytes()
+        middle = len(data) // 2
+        (copy / path).write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        bad = run_gate("verify", copy)
+        assert bad.returncode == 1, path
+        assert str(path) in bad.stdout
+        (copy / path).write_bytes(data)
+    (copy / "extra.txt").write_text("extra")
+    assert "extra.txt" in run_gate("verify", copy).stdout
+    (copy / "extra.txt").unlink()
+    removed = files[len(files) // 2]
+    (copy / removed).unlink()
+    gone = run_gate("verify", copy)
+    assert gone.returncode == 1
+    assert str(removed) in gone.stdout
+
+
+def test_a_bundle_whose_seals_were_made_anew_over_a_changed_verdict_does_not_verify(demo: Path, tmp_path: Path) -> None:
+    """Whoever changes a grade and seals again is found by what the rules derive from the record."""
+    from gate.evidence.seal import seal_bundle
+
+    copy = tmp_path / "copy"
+    shutil.copytree(demo / "result", copy)
+    (copy / "manifest.json").unlink()
+    report = json.loads((copy / "report.json").read_text())
+    report["skills"][0]["verdict"] = "pass"
+    (copy / "report.json").write_text(json.dumps(report))
+    seal_bundle(copy, {})
+    result = run_gate("verify", copy)
+    assert result.returncode == 1
+    assert "report.json is not what its evidence gives" in result.stdout
+
+
+def test_changing_one_line_of_a_skill_misses_the_replay_and_shows_the_difference(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    make_repository(repository)
+    skill = repository / "skills/csv-totals/SKILL.md"
+    skill.write_text(skill.read_text().replace("Adds up a column", "Sums up a column"))
+    from tests.story import git
+
+    git(repository, "commit", "--all", "--quiet", "--message", "One word")
+    done = run_gate(*arguments(repository, tmp_path / "result", []))
+    report = json.loads((tmp_path / "result/report.json").read_text())
+    changed = next(skill for skill in report["skills"] if skill["path"] == SKILLS[0])
+    assert changed["verdict"] == "error"
+    assert "Sums up a column" in json.dumps(changed)
+    assert done.returncode in (1, 3)
+
+
+def test_recording_the_demonstration_anew_gives_equal_bytes(tmp_path: Path) -> None:
+    folder = tmp_path / "recording"
+    assert record(folder, tmp_path / "work") == 1
+    fresh = {path.name: path.read_bytes() for path in folder.iterdir()}
+    kept = {path.name: path.read_bytes() for path in RECORDING.iterdir()}
+    assert fresh.keys() == kept.keys()
+    assert [name for name in fresh if fresh[name] != kept[name]] == []
+
+
+def test_two_replays_differ_in_nothing_but_the_declared_clock_fields(demo: Path, tmp_path: Path) -> None:
+    done = run_gate(*arguments(demo / "repository", tmp_path / "result", []))
+    assert done.returncode == 1
+    for name in ("report.json", "report.md", "report.html", "plan.json", "session.json", "usage.json"):
+        assert (tmp_path / "result" / name).read_bytes() == (demo / "result" / name).read_bytes(), name
+    for path in (demo / "result").rglob("transcript.md"):
+        relative = path.relative_to(demo / "result")
+        assert (tmp_path / "result" / relative).read_bytes() == path.read_bytes()

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+from pydantic import BaseModel
+
+from gate import __version__
+from gate.cli.main import group
+from gate.domain.checks import CHECK_KINDS
+from gate.domain.report import Verdict
+from gate.settings import Caps, Policy, Settings, Thresholds, Waiver
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+
+
+def test_readme_names_every_command_and_every_option_of_run() -> None:
+    for name, command in group.commands.items():
+        assert f"skill-gate {name}" in README, name
+        if name == "run":
+            table = README.partition("### Options of `skill-gate run`")[2].partition("\n## ")[0]
+            assert set(re.findall(r"--[a-z][a-z-]+", table)) == options_of(command)
+
+
+def test_every_flag_of_run_is_a_setting_or_chooses_one() -> None:
+    elsewhere = {"model": "models", "judge_model": "models", "as_json": "out"}
+    for parameter in group.commands["run"].params:
+        assert elsewhere.get(str(parameter.name), str(parameter.name)) in Settings.model_fields
+
+
+@pytest.mark.parametrize("model", [Policy, Thresholds, Caps, Waiver])
+def test_readme_names_every_policy_key(model: type[BaseModel]) -> None:
+    section = README.partition("## Policy")[2].partition("\n## ")[0]
+    assert [name for name in model.model_fields if f"`{name}`" not in section] == []
+
+
+def test_readme_describes_exactly_the_check_kinds_there_are() -> None:
+    table = README.partition("| check kind | holds when |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z]+_[a-z_]+|command)`", table)) - {
+        "expected_count",
+        "expect_exit",
+        "stdout_contains",
+    } == set(CHECK_KINDS)
+
+
+def test_readme_explains_every_verdict() -> None:
+    table = README.partition("| verdict | meaning |")[2].partition("\n\n")[0]
+    assert {verdict.value for verdict in Verdict} <= set(re.findall(r"`([a-z_]+)`", table))
+
+
+def test_the_package_has_one_version() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
+
+
+def test_the_entry_point_is_small_and_imports_the_wiring_only() -> None:
+    text = (ROOT / "entrypoint.py").read_text()
+    assert len(text.splitlines()) <= 60
+    assert re.findall(r"^(?:from|import) (\S+)", text, re.MULTILINE) == ["sys", "gate.wiring"]
+
+
+def test_no_file_names_a_package_registry_or_a_machine_path() -> None:
+    hosts = re.compile(
+        r"files\.pythonhosted|pypi\.org/simple|registry\.npmjs|deb\.debian\.org|/work/(?:main|shared)\b|/opt/pypi"
+    )
+    names = ["requirements.txt", "requirements-dev.txt", "Makefile", "Dockerfile", "pyproject.toml", "README.md"]
+    found = [name for name in names if hosts.search((ROOT / name).read_text())]
+    found += [str(path) for path in (ROOT / ".ci").iterdir() if hosts.search(path.read_text())]
+    assert found == []
