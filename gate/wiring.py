@@ -71,9 +71,10 @@ def stop_on_signals(cancelled: threading.Event) -> None:
 def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = None) -> App:
     """The world outside, bound."""
     keys = take_secrets(environ)
+    stop = cancelled or threading.Event()
 
     def bind_models(settings: Settings, seed: SessionSeed, run_date: str) -> BoundModels:
-        return _bind_models(settings, _keys(keys), seed, run_date)
+        return _bind_models(settings, _keys(keys), seed, run_date, stop)
 
     return App(
         environ=dict(environ),
@@ -87,7 +88,7 @@ def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = 
         make_clock=SystemClock,
         random_hex=secrets.token_hex,
         say=_say,
-        cancelled=cancelled or threading.Event(),
+        cancelled=stop,
     )
 
 
@@ -102,6 +103,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is where people are told
+
+
+def _wait(stop: threading.Event, seconds: float) -> None:
+    """Wait between two tries of a provider; a signal ends the wait."""
+    stop.wait(seconds)
 
 
 def _open_repository(folder: str) -> Repository:
@@ -152,7 +158,9 @@ def _replay_settings(settings: Settings, folder: str) -> Settings:
     )
 
 
-def _bind_models(settings: Settings, keys: Keys, seed: SessionSeed, run_date: str) -> BoundModels:
+def _bind_models(
+    settings: Settings, keys: Keys, seed: SessionSeed, run_date: str, stop: threading.Event
+) -> BoundModels:
     from gate.adapters.model_names import ModelFactory
     from gate.adapters.replay_model import write_recording
     from gate.domain.chat import Role
@@ -161,7 +169,7 @@ def _bind_models(settings: Settings, keys: Keys, seed: SessionSeed, run_date: st
     if settings.models is None:
         raise ConfigurationError("No model is named.", remedy="Name one with --model.")
     record = Path(settings.record) if settings.record else None
-    factory = ModelFactory(settings.models, keys, record=record)
+    factory = ModelFactory(settings.models, keys, record=record, sleep=lambda seconds: _wait(stop, seconds))
     if record is not None:
         write_recording(record, factory.describe(seed=seed.hex, run_date=run_date))
     models = Models(factory)

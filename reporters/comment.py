@@ -151,7 +151,9 @@ class _Section:
         fixed = sum(size(line) + 1 for line in (*start, ""))
         more = row(("{count} more in report.html",)) if self.before else "- {count} more in report.html"
         kept, taken = fit(self.lines, room - fixed, more=more)
-        return ([*start, *kept, ""], taken + fixed) if kept else ([], 0)
+        if not kept or kept[0] != self.lines[0]:
+            return [], 0  # a bare count of what is left out says less than its name in the list of what is left out
+        return [*start, *kept, ""], taken + fixed
 
 
 def _details(skill: SkillReport, room: int) -> tuple[list[str], int]:
@@ -164,7 +166,7 @@ def _details(skill: SkillReport, room: int) -> tuple[list[str], int]:
     left_out: list[str] = []
     taken = fixed
     reserve = 120  # for the line that names what was left out
-    for section in _sections(skill):
+    for section in _sections(skill, room):
         lines, used = section.fitted(room - reserve)
         if not lines:
             left_out.append(section.title.split(":", 1)[0].lower())
@@ -180,19 +182,23 @@ def _details(skill: SkillReport, room: int) -> tuple[list[str], int]:
     return ([*start, *body, *end], taken) if body else ([], 0)
 
 
-def _sections(skill: SkillReport) -> Iterable[_Section]:
+def _sections(skill: SkillReport, room: int) -> Iterable[_Section]:
     """The details of a skill, most important first. Empty ones are left out."""
+    yield _reasons(skill, room // 2)
     makers: Sequence[Callable[[SkillReport], _Section]] = (
-        _reasons, _facts, _arms, _findings, _cases, _triage, _suggestions, _not_tested, _skill_fallbacks,
+        _facts, _arms, _findings, _cases, _triage, _suggestions, _not_tested, _skill_fallbacks,
     )  # fmt: skip
-    return (section for make in makers if (section := make(skill)).lines)
+    yield from (section for make in makers if (section := make(skill)).lines)
 
 
-def _reasons(skill: SkillReport) -> _Section:
-    verdict = words.VERDICT_NAMES[skill.verdict].lower()
-    return _Section(
-        f"Why {verdict}", tuple(f"{n}. {escape(cut(text, 900))}" for n, text in enumerate(skill.reasons, 1))
-    )
+def _reasons(skill: SkillReport, room: int) -> _Section:
+    """The reasons at the greatest length at which they all fit into ``room``, else at the smallest."""
+    lines: tuple[str, ...] = ()
+    for limit in (900, 400, 200, 100):
+        lines = tuple(f"{number}. {escape(cut(text, limit))}" for number, text in enumerate(skill.reasons, 1))
+        if sum(size(line) + 1 for line in lines) <= room:
+            break
+    return _Section(f"Why {words.VERDICT_NAMES[skill.verdict].lower()}", lines)
 
 
 def _facts(skill: SkillReport) -> _Section:

@@ -36,15 +36,16 @@ def _template() -> Template:
         loader=PackageLoader("reporters", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shown"] = _shown
     return environment.get_template("report.html.j2")
 
 
-def _shown(value: object) -> str:
-    return visible(str(value))
+def _shown(value: object) -> object:
+    """Every value that the template prints passes here before it is escaped; only markup of our own does not."""
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 @cache

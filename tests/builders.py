@@ -133,7 +133,10 @@ def run_entries(
     ]
     if uses:
         entries.append(
-            ("model_reply", {"step": 1, "text": "", "tool_uses": uses, "finish": "tool_use", "usage": None, "model": MODEL})
+            (
+                "model_reply",
+                {"step": 1, "text": "", "tool_uses": uses, "finish": "tool_use", "usage": None, "model": MODEL},
+            )
         )
     entries += middle
     if response is not None:

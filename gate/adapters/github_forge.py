@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from pydantic import SecretStr
@@ -46,13 +46,19 @@ if TYPE_CHECKING:
     from github import Github
 
 PUBLIC_API = "https://api.github.com"
+WORKFLOW_LOGIN = "github-actions[bot]"
+"""Whom the token of a workflow writes as, on Enterprise servers too."""
 API_VERSION = "2022-11-28"
 PAGE = 100
 _MOST_PAGES = 500
 _SECONDARY_WAIT_S = 60.0
 """GitHub's own advice for a secondary limit that does not say how long."""
 _ACCEPT = "application/vnd.github+json"
+_GRAPHQL = "graphql"
 _VIEWER = "query { viewer { login } }"
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -135,11 +141,12 @@ class GitHubForge:
     # --- the seam
 
     def who_am_i(self) -> str:
-        """See Forge. A token with a user answers ``/user``; an installation's gets 403 there and is asked by GraphQL."""
-        with self._lock:
-            if self._login is None:
-                self._login = self._ask_login(self._begin("find out whose token this is"))
-            return self._login
+        """See Forge.
+
+        A token with a user answers ``/user``; an installation's gets 403 there and is asked by GraphQL. Where that is
+        closed too it is taken for the workflow's own, and the first comment that it creates corrects that.
+        """
+        return self._who(self._begin("find out whose token this is"))
 
     def pull_request(self, number: int) -> PullRequest:
         """See Forge."""
@@ -155,7 +162,7 @@ class GitHubForge:
         before = self._pull(call, number)
         rows = self._pages(call, f"{self._repo}/pulls/{number}/files", key="filename", most=CHANGED_FILES_CAP)
         after = self._pull(call, number)
-        files = tuple(_changed_file(row) for row in rows)
+        files = tuple(_read(_changed_file, row) for row in rows)
         unmoved = before.head_sha == after.head_sha and before.base_sha == after.base_sha
         return ChangedFiles(
             head_sha=after.head_sha, files=files, complete=unmoved and len(files) == after.changed_files
@@ -171,20 +178,17 @@ class GitHubForge:
         text = clean(body).replace("\x00", "\ufffd")
         check_body(text, marker)
         call = self._begin(f"write our comment on pull request {number}")
+        created: int | None = None
         while True:
             if head_sha is not None and self._pull(call, number).head_sha != head_sha:
                 return CommentWrite(action="stale")
             own = self._own_comments(call, number, marker)
             try:
                 if not own:
-                    row = self._once(call, "POST", f"{self._repo}/issues/{number}/comments", {"body": text})
-                    return CommentWrite(action="created", comment=_comment(row))
-                for extra in own[1:]:
-                    self._delete_comment(call, extra.id)
-                if own[0].body == text:
-                    return CommentWrite(action="unchanged", comment=own[0])
-                row = self._once(call, "PATCH", f"{self._repo}/issues/comments/{own[0].id}", {"body": text})
-                return CommentWrite(action="updated", comment=_comment(row))
+                    made = self._create_comment(call, number, text)
+                    created = made.id
+                    own = self._with_rivals(call, number, marker, made)
+                return self._settle(call, own, text, created)
             except _FailedError as failed:
                 # 404 on an update: somebody deleted the comment in between, so the next round creates it.
                 call.wait_or_raise(failed, also=failed.status == 404 and bool(own))
@@ -195,17 +199,17 @@ class GitHubForge:
         body = {"state": state.value, "context": context, "description": status_description(clean(description))}
         if target_url:
             body["target_url"] = target_url
-        row = self._ask(call, "POST", f"{self._repo}/statuses/{quote(sha, safe='')}", body)
-        return _status(row)
+        made = _read(_status, self._ask(call, "POST", f"{self._repo}/statuses/{quote(sha, safe='')}", body))
+        if made.state != state or made.context.casefold() != context.casefold():
+            raise _unreadable(f"the status {made.context!r}, {made.state.value}, in place of the one that was set")
+        return made
 
     def status_of(self, sha: str, context: str) -> CommitStatus | None:
         """See Forge."""
         call = self._begin(f"read the status {context!r} of {sha[:12]}")
-        rows = self._pages(call, f"{self._repo}/commits/{quote(sha, safe='')}/statuses", key="id")
-        for row in rows:  # newest first
-            if str(_field(row, "context")).casefold() == context.casefold():
-                return _status(row)
-        return None
+        path = f"{self._repo}/commits/{quote(sha, safe='')}/status"  # holds the newest of each context
+        found = [_read(_status, row) for row in self._pages(call, path, key="id", inside="statuses")]
+        return next((one for one in found if one.context.casefold() == context.casefold()), None)
 
     def permission_of(self, user: str) -> Permission:
         """See Forge. The old field ``permission`` calls maintain write, so roles and their flags are read as well."""
@@ -216,7 +220,7 @@ class GitHubForge:
             if error.status == 404 and "not a user" in error.message:
                 return Permission.NONE
             raise
-        return _permission(row)
+        return _read(_permission, row)
 
     def labelled_by(self, number: int, label: str) -> str | None:
         """See Forge. GitHub compares labels without regard to case."""
@@ -266,6 +270,12 @@ class GitHubForge:
 
     # --- pieces of the above
 
+    def _who(self, call: _Call) -> str:
+        with self._lock:
+            if self._login is None:
+                self._login = self._ask_login(call)
+            return self._login
+
     def _ask_login(self, call: _Call) -> str:
         if not self._token:
             raise ForgeError(
@@ -278,33 +288,55 @@ class GitHubForge:
         except ForgeError as error:
             if error.status != 403 or error.kind != "permission":
                 raise
-        row = self._ask(call, "POST", self._graphql_path(), {"query": _VIEWER})
-        data = row.get("data")
+        try:
+            data = self._ask(call, "POST", _GRAPHQL, {"query": _VIEWER}).get("data")
+        except ForgeError as error:
+            if error.kind not in ("permission", "not_found"):
+                raise
+            data = None
         viewer = data.get("viewer") if isinstance(data, dict) else None
-        login = viewer.get("login") if isinstance(viewer, dict) else None
-        if not isinstance(login, str) or not login:
-            raise ForgeError(
-                "GitHub does not say whose token this is, neither at /user nor by GraphQL.",
-                kind="permission",
-                remedy="Use the workflow's own token, an App's installation token or a personal access token.",
-            )
-        return login
-
-    def _graphql_path(self) -> str:
-        return "graphql"
+        return _login(viewer) or WORKFLOW_LOGIN
 
     def _pull(self, call: _Call, number: int) -> PullRequest:
-        return _pull_request(self._ask(call, "GET", f"{self._repo}/pulls/{number}"))
+        return _read(_pull_request, self._ask(call, "GET", f"{self._repo}/pulls/{number}"))
 
     def _own_comments(self, call: _Call, number: int, marker: str) -> list[Comment]:
         """Ours with the marker, oldest first."""
-        login = self.who_am_i().casefold()
+        login = self._who(call).casefold()
         rows = self._pages(call, f"{self._repo}/issues/{number}/comments", key="id")
-        found = [_comment(row) for row in rows]
+        found = [_read(_comment, row) for row in rows]
         return sorted(
             (one for one in found if one.author.casefold() == login and carries_marker(one.body, marker)),
             key=lambda one: one.id,
         )
+
+    def _create_comment(self, call: _Call, number: int, text: str) -> Comment:
+        made = _read(_comment, self._once(call, "POST", f"{self._repo}/issues/{number}/comments", {"body": text}))
+        if made.author:
+            with self._lock:
+                self._login = made.author  # nothing knows better who we are
+        return made
+
+    def _with_rivals(self, call: _Call, number: int, marker: str, made: Comment) -> list[Comment]:
+        """What we just created with what another job created at the same moment: both look again, and keep the oldest."""
+        try:
+            listed = self._own_comments(call, number, marker)
+        except ForgeError:
+            return [made]  # it is written; the next run clears up
+        # A list may lag behind what was just written.
+        return sorted({one.id: one for one in [*listed, made]}.values(), key=lambda one: one.id)
+
+    def _settle(self, call: _Call, own: list[Comment], text: str, created: int | None) -> CommentWrite:
+        """Make the oldest of our comments say ``text`` and remove the others. Raises _FailedError."""
+        kept = own[0]
+        for extra in own[1:]:
+            self._delete_comment(call, extra.id)
+        if kept.id == created:
+            return CommentWrite(action="created", comment=kept)
+        if kept.body == text:
+            return CommentWrite(action="unchanged", comment=kept)
+        row = self._once(call, "PATCH", f"{self._repo}/issues/comments/{kept.id}", {"body": text})
+        return CommentWrite(action="updated", comment=_read(_comment, row))
 
     def _delete_comment(self, call: _Call, comment_id: int) -> None:
         """Away with one of ours that a race left; that it is gone already is as good."""
@@ -314,17 +346,20 @@ class GitHubForge:
             if error.kind != "not_found":
                 raise
 
-    def _pages(self, call: _Call, path: str, *, key: str, most: int | None = None) -> list[dict[str, Any]]:
+    def _pages(
+        self, call: _Call, path: str, *, key: str, inside: str = "", most: int | None = None
+    ) -> list[dict[str, Any]]:
         """All rows of a list, in its order.
 
         The list ends where GitHub names no next page. Rows that were seen before (``key``) mean that pages are ignored
-        on the way, as a redirection does it; the list would then be taken for whole, so that is an error.
+        on the way, as a redirection does it; the list would then be taken for whole, so that is an error. ``inside``:
+        the field that holds the list, where the page is an object.
         """
         rows: list[dict[str, Any]] = []
         seen: set[Any] = set()
         for page in range(1, _MOST_PAGES + 1):
             headers, data = self._reply(call, "GET", path, query={"per_page": PAGE, "page": page})
-            found = _list(data)
+            found = _list(_field(data, inside) if inside else data)
             keys = [_field(row, key) for row in found]
             if page > 1 and found and seen.issuperset(keys):
                 raise _unreadable("the same page again")
@@ -375,7 +410,7 @@ class GitHubForge:
         with self._lock:
             github = self._client()
             requester = github.requester
-            target = requester.graphql_url if path == "graphql" else path
+            target = requester.graphql_url if path == _GRAPHQL else path
 
             def ask() -> tuple[Mapping[str, Any], Any]:
                 return requester.requestJsonAndCheck(
@@ -392,6 +427,9 @@ class GitHubForge:
                 if failed is None:
                     raise
                 raise failed from None
+            except BaseException:
+                self._github = None  # a signal: what comes now to say goodbye gets a connection of its own
+                raise
         if isinstance(data, dict) and set(data) <= {"message", "url", "documentation_url"} and "message" in data:
             raise _moved(data)
         return headers, data
@@ -666,6 +704,14 @@ def _list(data: Any) -> list[dict[str, Any]]:
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
         raise _unreadable("something else than a list of JSON objects")
     return data
+
+
+def _read(make: Callable[[dict[str, Any]], T], row: dict[str, Any]) -> T:
+    """A value from a row; ForgeError where a field is missing or is not what it should be."""
+    try:
+        return make(row)
+    except ValueError as error:  # pydantic's own is one
+        raise _unreadable(f"a reply that cannot be read ({plain(str(error))[:200]})") from None
 
 
 def _login(account: Any) -> str:

@@ -40,7 +40,7 @@ class Assertion:
     def label(self) -> str:
         """How sentences name it: kind, id and the rule that it tests."""
         rule = f" (rule {self.rule_ref})" if self.rule_ref else ""
-        return f'{self.severity.value} {self.kind} {self.id}{rule} "{shorten(self.text, 160)}"'
+        return f'{self.severity.value} {self.kind} {self.id}{rule} "{shorten(self.text, 100)}"'
 
 
 @dataclass(frozen=True)

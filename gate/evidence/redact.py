@@ -103,8 +103,7 @@ def _encoded(secret: str) -> Iterator[str]:
         yield escaped
         yield escaped.replace("/", "\\/")
         yield json.dumps(escaped, ensure_ascii=ascii_only)[1:-1]  # JSON inside JSON
-    for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
-        yield quoted
+    yield from (quote(data, safe=""), quote(data), quote_plus(data))
     yield html.escape(secret)
     yield data.hex()
     yield data.hex().upper()

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 MAXIMUM_CHARACTERS = 400_000
-"""What is longer is looked at in its first and last half of this."""
+"""Of a longer text the beginning and the end are looked at, half of this each."""
 
 _JUDGE = r"(?:grader|judge|evaluator|reviewer|assessor|comparator|examiner|llm|ai model|language model|scorer)s?"
 _JUDGE_ZH = r"(?:评审|评委|评分|评估|评测|裁判|打分|审核|阅卷|判分)(?:者|员|人|官|模型|系统|器|程序)?"

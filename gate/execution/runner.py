@@ -337,8 +337,7 @@ class _Run:
     def _contaminated(self, events: Sequence[Event]) -> str | None:
         if self._request.key.arm is not Arm.WITHOUT_SKILL:
             return None
-        found = contamination(self._subjects, events, self._request.case)
-        return self._session.redactor.text(found) if found else None
+        return contamination(self._subjects, events, self._request.case)
 
     def _fallbacks(self, ran: _Ran | None, files: Sequence[CollectedFile]) -> tuple[FallbackCount, ...]:
         counts = {

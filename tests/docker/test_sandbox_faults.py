@@ -268,11 +268,11 @@ def test_putting_files_into_a_box_that_ended_is_an_error_and_not_silence(
             box.put_workspace([PutFile(path="a", data=b"x")])
 
 
-def test_an_image_in_which_nothing_can_run_is_an_error_of_the_engine(engine: DockerClient, open_box: OpenBox) -> None:
+def test_an_image_in_which_nothing_can_run_is_named_as_the_cause(engine: DockerClient, open_box: OpenBox) -> None:
     empty_archive = b"\0" * 10_240
     engine.api.import_image_from_data(empty_archive, repository="skill-gate-test-bare")
     try:
-        with pytest.raises(SandboxError, match="could not be started"), open_box(image="skill-gate-test-bare:latest"):
+        with pytest.raises(SandboxError, match="cannot run `sleep`"), open_box(image="skill-gate-test-bare:latest"):
             pass
     finally:
         engine.api.remove_image("skill-gate-test-bare:latest", force=True)

@@ -117,6 +117,55 @@ def test_of_owners_that_cannot_be_looked_at_only_the_expired_are_reaped(
         assert real_sandbox.reap(session_id).removed_volumes == 2
 
 
+@pytest.mark.parametrize("state", ["created", "running", "paused", "exited"])
+def test_the_reaper_removes_containers_in_every_state(
+    engine: DockerClient, real_sandbox: DockerSandbox, session_id: str, state: str
+) -> None:
+    labels = {"gate.session": session_id, "gate.owner": "elsewhere:boot:1"}
+    made = engine.containers.create(IMAGE, ["sleep", "600"], labels=labels, network_mode="none")
+    if state != "created":
+        made.start()
+    if state == "paused":
+        made.pause()
+    if state == "exited":
+        made.kill()
+        made.wait()
+    made.reload()
+    assert made.status == state
+
+    report = real_sandbox.reap(session_id)
+
+    assert (report.removed_containers, report.failed) == (1, ())
+    assert left(engine, session_id) == []
+
+
+def test_a_container_that_appears_after_its_creation_was_given_up_is_taken_over(
+    engine: DockerClient, session_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import requests
+
+    sandbox = DockerSandbox()
+    api = sandbox._engine.api
+    real = api.create_container
+    delayed: list[dict[str, Any]] = []
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        if not delayed:
+            delayed.append(kwargs)
+            raise requests.exceptions.ReadTimeout("no answer within 120 s")
+        if len(delayed) == 1:
+            delayed.append(kwargs)
+            real(*args, **delayed[0])  # only now the first call is carried out, and the second finds its name taken
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(api, "create_container", slow)
+    with sandbox.open(BoxSpec(session_id=session_id, label="late", image=IMAGE)) as box:
+        assert box.exec(["true"], timeout_s=30).exit_code == 0
+    sandbox.close()
+
+    assert left(engine, session_id) == []
+
+
 def test_the_reaper_says_what_it_could_not_remove(
     engine: DockerClient, real_sandbox: DockerSandbox, session_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -396,13 +396,21 @@ class Bodies:
 
     def _fill(self, schema: str, **facts: Json) -> Json:
         """What ``schema`` requires, harmless, under ``facts``. A fact that the schema does not know is a mistake here."""
+        described = self._object(schema)
         template = self._templates.get(schema)
         if template is None:
-            template = self._templates[schema] = self._harmless({"$ref": f"#/schemas/{schema}"}, schema)
-        unknown = facts.keys() - self._contract.schemas[schema]["properties"].keys()
+            template = self._templates[schema] = self._harmless(described, schema)
+        unknown = facts.keys() - described["properties"].keys()
         if unknown:
             raise ValueError(f"GitHub's schema {schema} has no {sorted(unknown)}")
         return copy.deepcopy(template) | facts
+
+    def _object(self, schema: str) -> Json:
+        """The schema of an object, without that it may be null."""
+        described = self._contract.schemas[schema]
+        if "anyOf" in described:
+            described = next(one for one in described["anyOf"] if one != {"type": "null"})
+        return described | {"type": "object"}
 
     def _harmless(self, schema: Json, name: str) -> Json:
         if "$ref" in schema:

@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import format_datetime
 from http import HTTPStatus
@@ -97,6 +97,7 @@ class FakeGitHub:
         self.service = Service(self.world, bodies)
         self._lock = threading.RLock()
         self._faults: list[tuple[re.Pattern[str], Fault]] = []
+        self._hooks: list[tuple[re.Pattern[str], Callable[[], object]]] = []
         self._asked: list[Asked] = []
         self._problems: list[str] = []
         self._failures: list[str] = []
@@ -172,6 +173,14 @@ class FakeGitHub:
             if repeat:
                 self._faults += [(pattern, faults[-1])] * 1000
 
+    def before(self, on: str, do: Callable[[], object]) -> None:
+        """Do something just before the next request that ``on`` matches (as in ``fail``) is looked at, once.
+
+        For what other people do on GitHub while a client is at work.
+        """
+        with self._lock:
+            self._hooks.append((re.compile(on), do))
+
     def stop(self) -> None:
         """Hang up on everybody and free the port. Safe to call again."""
         self._stopping.set()
@@ -218,6 +227,7 @@ class FakeGitHub:
         if not graphql and path.startswith(f"{self._prefix}/"):
             path = path.removeprefix(self._prefix)
             match = self._contract.match(method, path)
+        self._run_hook(f"{method} {path}")
         fault = self._next_fault(f"{method} {path}")
         if fault is not None and not fault.applied and not fault.passed:
             answer = Answer(fault.status, fault.body, dict(fault.headers))
@@ -226,7 +236,17 @@ class FakeGitHub:
         elif graphql:
             answer = self._graphql(token, body)
         else:
-            answer = self._rest(method, f"{method} {target}", match, headers, query, body, raw, broken, token, url.path)
+            answer = self._rest(
+                f"{method} {target}",
+                match,
+                headers,
+                query,
+                body,
+                sent=bool(raw),
+                broken=broken,
+                token=token,
+                path=url.path,
+            )
         if fault is not None and fault.applied:
             answer = Answer(fault.status, fault.body, dict(fault.headers))
         elif fault is None and match is not None and match.operation in ROUTES:
@@ -239,13 +259,13 @@ class FakeGitHub:
 
     def _rest(
         self,
-        method: str,
         line: str,
         match: Match | None,
         headers: Mapping[str, str],
         query: list[tuple[str, str]],
         body: Json,
-        raw: bytes,
+        *,
+        sent: bool,
         broken: bool,
         token: Token | None,
         path: str,
@@ -263,7 +283,7 @@ class FakeGitHub:
         limited = self._count(token)
         if limited is not None:
             return limited
-        problems = self._contract.request_problems(match, query, body, sent=bool(raw))
+        problems = self._contract.request_problems(match, query, body, sent=sent)
         if problems:
             self._problems += [f"{line}: {problem}" for problem in problems]
             return RefusedError(422, VALIDATION_FAILED).answer()
@@ -309,6 +329,13 @@ class FakeGitHub:
             return RefusedError(403, message).answer()
         self.world.remaining[token.value] -= 1
         return None
+
+    def _run_hook(self, line: str) -> None:
+        for index, (pattern, do) in enumerate(self._hooks):
+            if pattern.search(line):
+                del self._hooks[index]
+                do()
+                return
 
     def _next_fault(self, line: str) -> Fault | None:
         for index, (pattern, fault) in enumerate(self._faults):

@@ -46,6 +46,7 @@ _OOM_COUNT = (
 _MAX_ARGUMENT_BYTES = 131_000
 _MAX_ARGUMENTS_BYTES = 1_000_000
 _CANNOT_EXECUTE = 126
+_NOT_FOUND = 127
 
 
 @dataclass(frozen=True)
@@ -386,6 +387,11 @@ class DockerBox:
             )
         if state.get("ExitCode") == _TERMINATED:
             return BoxDeadError("The sandbox was told to end by something outside.", remedy=_OUTSIDE)
+        if state.get("ExitCode") in (_CANNOT_EXECUTE, _NOT_FOUND):
+            return BoxDeadError(
+                f"The sandbox image cannot run `sleep`, which keeps a sandbox alive (exit code {state['ExitCode']}).",
+                remedy="Use an image with sh, timeout, sleep, cat, sed, rm and mkdir.",
+            )
         # Tools cannot signal the keeper; of all that they can cause, only the kernel's own SIGKILL reaches it.
         return BoxDeadError(
             f"The sandbox has ended with exit code {state.get('ExitCode')} and nobody outside asked for it.",

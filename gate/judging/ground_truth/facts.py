@@ -91,7 +91,7 @@ class Facts:
         A name without a server also means the MCP tool ``mcp__<server>__<name>``; raises NotCheckableError where two
         servers offer or got it, since either count would be a guess.
         """
-        called = {call.tool for call in self.record.calls}
+        called = self._calls_by_tool
         if tool.startswith("mcp__"):
             wanted = {tool}
         else:
@@ -109,7 +109,16 @@ class Facts:
                     f"the tool name {clip(tool)} is ambiguous here: write one of {clip(names, 300)}"
                 )
             wanted = {tool} | qualified
+        if len(wanted) == 1:
+            return called.get(next(iter(wanted)), [])
         return [call for call in self.record.calls if call.tool in wanted]
+
+    @cached_property
+    def _calls_by_tool(self) -> dict[str, list[ToolCall]]:
+        calls: dict[str, list[ToolCall]] = {}
+        for call in self.record.calls:
+            calls.setdefault(call.tool, []).append(call)
+        return calls
 
     def file(self, path: str) -> CollectedFile | None:
         """A collected file by its path relative to the workspace, or None.

@@ -46,7 +46,8 @@ def test_a_link_inside_the_bundle_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(b"{", "Invalid JSON"), (b'{"files_created": 3}', "files_created"), (b"\xff\\u0041", "Invalid")]
+    ("content", "why"),
+    [(b"{", "Invalid JSON"), (b'{"files_created": 3}', "files_created"), (b"\xff\\u0041", "Invalid")],
 )
 def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path: Path, content: bytes, why: str) -> None:
     (tmp_path / "metrics.json").write_bytes(content)
@@ -67,7 +68,9 @@ def test_a_finished_run_reads_back_with_calls_and_response_from_its_events(tmp_p
     assert record.calls[0].args == {"amount": 1234567.89}
     assert record.chain_head == load_events(tmp_path, FOLDER)[-1].hash
     assert record.metrics.output_chars == len("All saved.")
-    assert sorted(str(path.relative_to(tmp_path / FOLDER)) for path in (tmp_path / FOLDER).rglob("*") if path.is_file()) == [
+    assert sorted(
+        str(path.relative_to(tmp_path / FOLDER)) for path in (tmp_path / FOLDER).rglob("*") if path.is_file()
+    ) == [
         "events.jsonl",
         "metrics.json",
         "outputs/response.md",
@@ -170,13 +173,28 @@ def test_collected_files_are_told_apart_from_what_the_gate_had_put_there(tmp_pat
 
 @pytest.mark.parametrize(
     "path",
-    ["a b.txt", "报告/总计.md", 'q"uote:?.md', "back\\slash", "trailing. ", "nul\x01", "x" * 250, "d/" * 120 + "f", "\udcff", "%41"],
+    [
+        "a b.txt",
+        "报告/总计.md",
+        'q"uote:?.md',
+        "back\\slash",
+        "trailing. ",
+        "nul\x01",
+        "x" * 250,
+        "d/" * 120 + "f",
+        "\udcff",
+        "%41",
+    ],
 )
 def test_a_file_is_kept_whatever_the_agent_called_it(tmp_path: Path, path: str) -> None:
     record = write_run_folder(tmp_path, files={path: b"content"})
     assert record.files[0].path == path
     assert load_output(tmp_path, record, path) == b"content"
-    stored = [str(item.relative_to(tmp_path / FOLDER)) for item in (tmp_path / FOLDER / "workspace").rglob("*") if item.is_file()]
+    stored = [
+        str(item.relative_to(tmp_path / FOLDER))
+        for item in (tmp_path / FOLDER / "workspace").rglob("*")
+        if item.is_file()
+    ]
     assert not set('":<>|*?\\\r\n') & set("".join(stored))
 
 

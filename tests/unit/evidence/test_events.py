@@ -175,5 +175,6 @@ def test_arguments_that_were_no_object_are_kept_as_text() -> None:
 
 def test_equal_content_has_equal_hashes_whatever_the_order_of_keys() -> None:
     assert (
-        make_event(0, "k", 1, {"a": 1, "b": 2}, ZERO_HASH).hash == make_event(0, "k", 1, {"b": 2, "a": 1}, ZERO_HASH).hash
+        make_event(0, "k", 1, {"a": 1, "b": 2}, ZERO_HASH).hash
+        == make_event(0, "k", 1, {"b": 2, "a": 1}, ZERO_HASH).hash
     )

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - full-width and look-alike characters are what these tests are about
 from __future__ import annotations
 
 import json
@@ -14,7 +15,9 @@ from tests.builders import a_block, some_blocks
 BOTH = frozenset({1, 2})
 
 SAVE = 'Tool: saveDoc\nArgs: {"docStatus":"10","type":"差旅费"}\nStatus: success\nReturn:\n{"code":"200","body":"a1b2c3d4"}'
-RESPONSE = "The draft was saved under a1b2c3d4.\nIt was never submitted to the manager.\n总金额为 1250 元，已保存为草稿。"
+RESPONSE = (
+    "The draft was saved under a1b2c3d4.\nIt was never submitted to the manager.\n总金额为 1250 元，已保存为草稿。"
+)
 NOTE = "I believe that everything went perfectly well."
 BLOCKS = (
     a_block(SAVE, number=1),
@@ -129,7 +132,9 @@ def test_invisible_characters_do_not_make_a_quote_long_enough() -> None:
     assert verdict(r"\u0022\u0031\u0030\u0022") is Q.TOO_SHORT
 
 
-@pytest.mark.parametrize(("text", "enough"), [("差旅费", False), ("已保存为", True), ("success", False), ("Status: success", True)])
+@pytest.mark.parametrize(
+    ("text", "enough"), [("差旅费", False), ("已保存为", True), ("success", False), ("Status: success", True)]
+)
 def test_a_quote_has_eight_characters_or_four_of_cjk(text: str, enough: bool) -> None:
     assert (verdict(text, "B001" if "s" in text else "B002") is not Q.TOO_SHORT) is enough
 
@@ -215,7 +220,13 @@ def test_an_ellipsis_leaves_out_at_most_four_hundred_characters(gap: int, expect
 
 
 def test_an_ellipsis_finds_the_pieces_that_belong_together() -> None:
-    record = "the first piece\n" + "x" * 1000 + "the first piece and\u00a0the second piece" + "y" * 1000 + "and the second piece"
+    record = (
+        "the first piece\n"
+        + "x" * 1000
+        + "the first piece and\u00a0the second piece"
+        + "y" * 1000
+        + "and the second piece"
+    )
     assert verdict_in(record, "the first piece...the second piece") is Q.ELLIPSIS
 
 

@@ -59,7 +59,10 @@ def link(root: Path) -> None:
             lambda root: (root / "report.json").rename(root / "other.json"),
             ["other.json: added after the seal", "report.json: missing"],
         ),
-        (lambda root: (root / "more").symlink_to("/etc"), ["more: a link or special file, which a bundle must not hold"]),
+        (
+            lambda root: (root / "more").symlink_to("/etc"),
+            ["more: a link or special file, which a bundle must not hold"],
+        ),
         (link, ["report.json: a link or special file, which a bundle must not hold"]),
         (lambda root: os.mkfifo(root / "pipe"), ["pipe: a link or special file, which a bundle must not hold"]),
         (lambda root: (root / "a\nb").write_bytes(b""), ["a<U+000A>b: added after the seal"]),
@@ -74,7 +77,14 @@ def test_every_change_names_its_file(bundle: Path, tamper: Callable[[Path], obje
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(b" ", b"  "), (b"s-1", b"s-2"), (b"0.123457", b"0.123458"), (b"\n", b"\r\n"), (b'"mac": "', b'"mac": "0'), (b"{", b"[")],
+    [
+        (b" ", b"  "),
+        (b"s-1", b"s-2"),
+        (b"0.123457", b"0.123458"),
+        (b"\n", b"\r\n"),
+        (b'"mac": "', b'"mac": "0'),
+        (b"{", b"["),
+    ],
 )
 def test_a_change_in_the_manifest_itself_is_named(bundle: Path, old: bytes, new: bytes) -> None:
     path = bundle / "manifest.json"
@@ -86,7 +96,16 @@ def test_a_change_in_the_manifest_itself_is_named(bundle: Path, old: bytes, new:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"null", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"files": [1], "chains": 3, "digest": "\\ud800"}', b'{"a": NaN}'],
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"files": [1], "chains": 3, "digest": "\\ud800"}',
+        b'{"a": NaN}',
+    ],
 )
 def test_a_manifest_that_is_none_is_a_problem_not_a_crash(bundle: Path, content: bytes) -> None:
     (bundle / "manifest.json").write_bytes(content)
@@ -103,7 +122,9 @@ def remade(root: Path, **changes: object) -> None:
 def test_a_manifest_made_anew_without_the_key_does_not_carry_its_mac(bundle: Path) -> None:
     remade(bundle, facts={"session_id": "mine"})
     assert check_bundle(bundle) == []
-    assert check_bundle(bundle, b"key") == ["manifest.json: it does not carry the MAC of this key (made elsewhere, or changed)"]
+    assert check_bundle(bundle, b"key") == [
+        "manifest.json: it does not carry the MAC of this key (made elsewhere, or changed)"
+    ]
     assert len(check_bundle(bundle, b"other key")) == 1
 
 
@@ -132,7 +153,7 @@ def test_a_broken_record_cannot_be_sealed(tmp_path: Path) -> None:
         seal_bundle(tmp_path, {})
 
 
-@pytest.mark.parametrize("seal", [lambda root: seal_folder(root), lambda root: seal_bundle(root, {})])
+@pytest.mark.parametrize("seal", [seal_folder, lambda root: seal_bundle(root, {})])
 def test_a_link_cannot_be_sealed(tmp_path: Path, seal: Callable[[Path], str]) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     with pytest.raises(EvidenceError, match="link is a link or a special file"):

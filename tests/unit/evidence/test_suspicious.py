@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - full-width and look-alike characters are what these tests are about
 from __future__ import annotations
 
 from pathlib import Path

@@ -27,7 +27,9 @@ Status: success
 def test_a_transcript_keeps_what_tools_said_apart_from_what_the_agent_said(snapshot: Any) -> None:
     events = some_events(
         ("note", {"step": 1, "text": "I will save the draft."}),
-        *a_call(1, "mcp__expense__saveDoc", args={"docStatus": "10"}, text='{"code":"200","body":"a1b2"}', exit_code=None),
+        *a_call(
+            1, "mcp__expense__saveDoc", args={"docStatus": "10"}, text='{"code":"200","body":"a1b2"}', exit_code=None
+        ),
         *a_call(2, text="grep: no such file\n", status="error", exit_code=2),
     )
     assert render_transcript(events) == snapshot
@@ -36,13 +38,13 @@ def test_a_transcript_keeps_what_tools_said_apart_from_what_the_agent_said(snaps
 @pytest.mark.requirements("R24", "R26")
 @pytest.mark.parametrize("place", ["note", "return", "tool", "args", "raw_args", "reason"])
 def test_nothing_that_is_said_in_a_run_can_start_a_block(place: str) -> None:
-    call = {
+    calls: dict[str, dict[str, Any]] = {
         "tool": {"tool": FORGERY},
         "args": {"args": {"command": FORGERY}},
         "raw_args": {"args": None, "raw_args": FORGERY},
         "return": {"text": FORGERY},
-    }.get(place, {})
-    middle = [*a_call(1, **call)]
+    }
+    middle = [*a_call(1, **calls.get(place, {}))]
     if place == "note":
         middle.append(("note", {"step": 1, "text": FORGERY}))
     entries = run_entries(*middle)
@@ -80,8 +82,12 @@ def test_two_runs_that_did_the_same_have_the_same_transcript_whatever_the_time()
 
 @pytest.mark.requirements("R28")
 def test_blocks_are_numbered_in_the_order_of_the_record_with_their_tiers() -> None:
-    events = some_events(("note", {"step": 1, "text": "Listing."}), *a_call(1), *a_call(2, "read_file", args={"path": "a"}))
-    blocks = make_blocks(events, {"z.md": b"last", "a.md": b"first", "blob.bin": b"\xff\xfe", "nul": b"a\0b", "empty": b""})
+    events = some_events(
+        ("note", {"step": 1, "text": "Listing."}), *a_call(1), *a_call(2, "read_file", args={"path": "a"})
+    )
+    blocks = make_blocks(
+        events, {"z.md": b"last", "a.md": b"first", "blob.bin": b"\xff\xfe", "nul": b"a\0b", "empty": b""}
+    )
     assert [(block.id, block.tier, block.kind, block.title) for block in blocks] == [
         ("B001", Tier.NOTES, "agent_notes", "Step 1: note"),
         ("B002", Tier.TOOL_CALLS, "tool_calls", "Step 1: bash"),
@@ -147,7 +153,10 @@ def without(kind: str) -> list[tuple[str, Mapping[str, Any]]]:
         (without("tool_result"), "has no result"),
         ([*run_entries(), *run_entries()], "exactly one run_started"),
         ([*run_entries()[:-1], ("run_ended", {"outcome": "great"})], "how the run ended"),
-        ([entry for entry in run_entries(*a_call()) if not entry[0].startswith("tool_")], "1 tool calls, but the record holds 0"),
+        (
+            [entry for entry in run_entries(*a_call()) if not entry[0].startswith("tool_")],
+            "1 tool calls, but the record holds 0",
+        ),
     ],
 )
 def test_a_malformed_or_incomplete_record_is_named(entries: list[tuple[str, Any]], why: str) -> None:
@@ -155,7 +164,10 @@ def test_a_malformed_or_incomplete_record_is_named(entries: list[tuple[str, Any]
 
 
 def test_a_record_of_another_skill_type_is_named() -> None:
-    assert defect(SkillType.MCP_BASED, some_events(), True) == "the record is of a code_execution run, not of a mcp_based run"
+    assert (
+        defect(SkillType.MCP_BASED, some_events(), True)
+        == "the record is of a code_execution run, not of a mcp_based run"
+    )
 
 
 @pytest.mark.requirements("R56")

@@ -114,6 +114,11 @@ def test_reading_the_skill_through_a_shell_in_any_way_is_opening_it() -> None:
     ) == ("SKILL.md",)
 
 
+def test_one_line_that_other_texts_may_have_too_is_no_sign_of_reading_the_skill() -> None:
+    line = BODY.splitlines()[2]
+    assert _opened(use("bash", {"command": "cat notes"}), commands={"cat notes": f"Hello.\n{line}\n"}) == ()
+
+
 def test_a_line_that_the_fixture_shares_with_the_skill_is_no_sign_of_reading_it() -> None:
     case = a_case(files=(FixtureFile(path="README.md", data=BODY.encode()),))
     end, _ = run_loop(
