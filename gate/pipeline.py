@@ -13,7 +13,7 @@ from gate import __version__
 from gate.decision.state import summarise
 from gate.decision.triage import needs_confirm, undecided
 from gate.decision.verdict import decide_skill
-from gate.domain.base import NotRun, Value
+from gate.domain.base import NotRun, Value, rounded
 from gate.domain.chat import ChatRequest, Message, Role
 from gate.domain.evidence import RunRecord, Verification
 from gate.domain.findings import Finding
@@ -479,7 +479,7 @@ def decide(root: Path) -> GateReport:
             )
             for slug in facts["slugs"]
         ]
-        return summarise(
+        report = summarise(
             plan,
             skills,
             gate_version=__version__,
@@ -490,6 +490,7 @@ def decide(root: Path) -> GateReport:
             notes=facts["notes"],
             exit_conditional=session["exit_conditional"],
         )
+        return GateReport.model_validate(rounded(report.to_json()))
     except (KeyError, TypeError, ValueError) as error:
         raise EvidenceError(f"The bundle's session facts cannot be read: {error}.", path="session.json") from None
 

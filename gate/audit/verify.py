@@ -100,7 +100,12 @@ def _comparison(
     if not isinstance(comparison, Comparison):
         return
     count.problems += [f"{folder}/comparison.json: {problem}" for problem in recheck_comparison(comparison)]
-    if case.layer3.unblinding != unblind(comparison, seed, session_id):
+    try:
+        opened = unblind(comparison, seed, session_id)
+    except EvidenceError as error:
+        count.problems.append(f"{folder}/comparison.json: {error.message}")
+        return
+    if case.layer3.unblinding != opened:
         count.problems.append(f"{folder}/unblinding.json does not follow from the session's seed")
 
 

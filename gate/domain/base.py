@@ -49,34 +49,38 @@ def six_digits(number: float) -> float:
     return float(f"{number:.6g}")
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Json) -> Json:
+    """Plain JSON with every number that is no whole one rounded to six significant digits: for reports, never for facts
+    that something is derived from again.
+    """
     if isinstance(value, float):
         return six_digits(value)
     if isinstance(value, dict):
-        return {str(key): _rounded(item) for key, item in value.items()}
+        return {str(key): rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
+        return [rounded(item) for item in value]
     return value
 
 
 def canonical_json(value: Any) -> bytes:
-    """The one JSON text of a value: keys sorted, no white space, UTF-8, floats to six significant digits.
+    """The one JSON text of a value: keys sorted, no white space, UTF-8, numbers as they are.
 
     ``value`` is a Value or plain JSON. Equal values give equal bytes on every machine. Raises ValueError for NaN.
     """
-    if isinstance(value, BaseModel):
-        value = value.model_dump(mode="json")
-    text = json.dumps(_rounded(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # Lone surrogates can arrive inside JSON escapes of foreign text; they have no UTF-8 form, so they stay escaped.
-    return text.encode("utf-8", "backslashreplace")
+    return _encoded(value, separators=(",", ":"))
 
 
 def pretty_json(value: Any) -> bytes:
     """As canonical_json, but indented for people and ending in a line feed: the form of bundle files."""
+    return _encoded(value, indent=1) + b"\n"
+
+
+def _encoded(value: Any, **layout: Any) -> bytes:
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    text = json.dumps(_rounded(value), sort_keys=True, ensure_ascii=False, indent=1, allow_nan=False)
-    return text.encode("utf-8", "backslashreplace") + b"\n"
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, **layout)
+    # Lone surrogates can arrive inside JSON escapes of foreign text; they have no UTF-8 form, so they stay escaped.
+    return text.encode("utf-8", "backslashreplace")
 
 
 def sha256_hex(data: bytes) -> str:

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from gate.domain.base import NotRun
+from gate.domain.base import NotRun, rounded, six_digits
 from gate.domain.evidence import RunRecord
 from gate.domain.judgement import CheckResult, CheckStatus, GradeStatus, Grading
 from gate.domain.plan import Arm
@@ -24,7 +24,7 @@ def checks_file(checks: tuple[CheckResult, ...] | NotRun) -> dict[str, Any]:
     passed = sum(check.status is CheckStatus.PASSED for check in checks)
     return {
         "skill_gate": {"checks": [check.to_json() for check in checks]},
-        "summary": {"passed": passed, "total": len(checks), "pass_rate": passed / len(checks) if checks else None},
+        "summary": {"passed": passed, "total": len(checks), "pass_rate": _rate(passed, len(checks))},
     }
 
 
@@ -75,8 +75,8 @@ def grading_file(
             "failed": len(decided) - passed,
             "ungraded": len(rows) - len(decided),
             "total": len(rows),
-            "pass_rate": passed / len(decided) if decided else None,
-            "authoritative_pass_rate": sum(bool(row["passed"]) for row in exact) / len(exact) if exact else None,
+            "pass_rate": _rate(passed, len(decided)),
+            "authoritative_pass_rate": _rate(sum(bool(row["passed"]) for row in exact), len(exact)),
         },
         "execution_metrics": {
             "tool_calls": dict(record.metrics.tool_calls),
@@ -151,19 +151,26 @@ def benchmark_file(
     pair = (summary.get(Arm.WITH_SKILL.value), summary.get(Arm.WITHOUT_SKILL.value))
     if pair[0] and pair[1]:
         summary["delta"] = {"pass_rate": f"{pair[0]['pass_rate']['mean'] - pair[1]['pass_rate']['mean']:+.2f}"}
-    return {
-        "metadata": {
-            "skill_name": skill_name,
-            "skill_path": skill_path,
-            "executor_model": model,
-            "timestamp": run_date,
-            "evals_run": sorted({case.plan.case.eval_id for case in cases}),
-            "runs_per_configuration": max((len(figures) for figures in by_arm.values()), default=0),
-        },
-        "runs": runs,
-        "run_summary": summary,
-        "notes": [],
-    }
+    benchmark: dict[str, Any] = rounded(
+        {
+            "metadata": {
+                "skill_name": skill_name,
+                "skill_path": skill_path,
+                "executor_model": model,
+                "timestamp": run_date,
+                "evals_run": sorted({case.plan.case.eval_id for case in cases}),
+                "runs_per_configuration": max((len(figures) for figures in by_arm.values()), default=0),
+            },
+            "runs": runs,
+            "run_summary": summary,
+            "notes": [],
+        }
+    )
+    return benchmark
+
+
+def _rate(passed: int, total: int) -> float | None:
+    return six_digits(passed / total) if total else None
 
 
 def _spread(values: list[float]) -> dict[str, float | None] | None:

@@ -172,7 +172,7 @@ def test_a_failure_that_stays_is_given_up_after_four_requests(stage: Stage, faul
 
 def test_a_reply_that_never_comes_ends_with_the_time_for_a_request(stage: Stage) -> None:
     stage.github.fail(silent(), repeat=True)
-    with pytest.raises(ForgeError, match="no complete reply|no reply in time") as caught:
+    with pytest.raises(ForgeError, match=r"no complete reply|no reply in time") as caught:
         stage.forge(request_s=0.2, tries=2).pull_request(7)
     assert caught.value.kind == "network"
 
