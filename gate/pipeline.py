@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +45,9 @@ from gate.settings import Policy, Settings
 T = TypeVar("T")
 R = TypeVar("R")
 
+CANCEL_SECONDS = 3.0
+"""After a signal: how long runs may take to write down that they were cancelled."""
+
 
 @dataclass(frozen=True)
 class World:
@@ -64,6 +68,8 @@ class World:
     """For the report's footer."""
     notes: tuple[str, ...] = ()
     cancelled: threading.Event = field(default_factory=threading.Event)
+    abort: Callable[[], None] = lambda: None
+    """Ends the program at once; called when a session that was told to stop does not end by itself."""
 
 
 @dataclass
@@ -116,17 +122,43 @@ def run(settings: Settings, world: World) -> GateReport:
     if measured:
         session, sandbox_text = _open(settings, world, plan, bundle, trouble)
         if session is not None:
-            try:
+            with _cleaned_up(session):
                 _measure(session, measured)
-            finally:
-                for failure in session.sandbox.reap(world.session_id).failed:
-                    world.progress.say(f"could not remove: {failure}")
     _write_facts(bundle, world, plan, intake, trouble, sandbox_text=sandbox_text)
     report = decide(bundle.root)
     for skill_report in report.skills:
         bundle.write(f"skills/{skill_report.slug}/gate-result.json", skill_report)
     bundle.write("report.json", report)
     return report
+
+
+@contextmanager
+def _cleaned_up(session: _Session) -> Iterator[None]:
+    """Whatever happens, nothing of this session stays on the engine.
+
+    When told to stop, containers are killed at once, so that nothing waits for them. What still waits after that (a
+    model's answer under way can take minutes) is not waited for: a runner kills the program 10 s after its first signal.
+    """
+    world, sandbox = session.world, session.sandbox
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.is_set():
+            if world.cancelled.wait(0.2):
+                sandbox.kill_all(world.session_id)
+                if not ended.wait(CANCEL_SECONDS):
+                    sandbox.reap(world.session_id)
+                    world.abort()
+                return
+
+    watcher = threading.Thread(target=watch, name="cancel", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for failure in sandbox.reap(world.session_id).failed:
+            world.progress.say(f"could not remove: {failure}")
 
 
 def _runs(case: CasePlan) -> int:
@@ -232,21 +264,27 @@ def _judge_run(session: _Session, record: RunRecord, request: RunRequest) -> Non
     root, bundle = session.bundle.root, session.bundle
     verification: Verification | None = None
     if record.completed:
-        verification = verify_run(
-            record,
-            request.case,
-            bundle=bundle,
-            sandbox=session.sandbox,
-            image=session.image,
-            session_id=session.world.session_id,
+        verified = _guarded(
+            session,
+            record.key.slug,
+            lambda: verify_run(
+                record,
+                request.case,
+                bundle=bundle,
+                sandbox=session.sandbox,
+                image=session.image,
+                session_id=session.world.session_id,
+                redactor=session.world.redactor,
+            ),
         )
+        verification = None if isinstance(verified, NotRun) else verified
     if not record.scored:
         checks: Any = NotRun(
             not_run=f"the run is {record.outcome.value}: {record.reason or record.contaminated or record.invalid}"
         )
         grading: Grading | NotRun = checks
     else:
-        checks = check_run(request.case, record, root, verification)
+        checks = _guarded(session, record.key.slug, lambda: check_run(request.case, record, root, verification))
         grading = _guarded(
             session,
             record.key.slug,
@@ -265,15 +303,18 @@ def _judge_run(session: _Session, record: RunRecord, request: RunRequest) -> Non
 
 
 def _guarded(session: _Session, slug: str, step: Callable[[], R]) -> R | NotRun:
-    """Run a judging step; what stops it is a value with the reason, and an infrastructure error is kept for the report."""
+    """Run a judging step; what stops it is a value with the reason."""
     try:
         return step()
     except BudgetError as error:
         session.trouble.budget(slug, error.message)
         return NotRun(not_run=f"over budget: {error.message}")
     except InfrastructureError as error:
-        session.trouble.error(slug, str(error))
+        # Not an error of the whole skill: the decision asks how much of the evidence is left (DESIGN.md 4, 5).
         return NotRun(not_run=str(error))
+    except EvidenceError as error:
+        # The record was changed under our hands: the decision finds the broken seal and calls the skill invalid.
+        return NotRun(not_run=error.message)
 
 
 def _layer3(session: _Session, skill: SkillPlan, case: CasePlan) -> None:

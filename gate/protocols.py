@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 from gate.domain.chat import ChatReply, ChatRequest
@@ -99,6 +100,10 @@ class Repository(Protocol):
     @property
     def location(self) -> str:
         """For messages."""
+
+    @property
+    def root(self) -> Path:
+        """The folder that paths are relative to."""
 
     def resolve(self, revision: str) -> str:
         """The commit id of a revision. Raises RepositoryError naming the revision."""

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from gate.decision.verdict import decide_skill
-from gate.domain.base import NotRun, Severity
+from gate.domain.base import FallbackCount, NotRun, Severity
 from gate.domain.checks import Check, CheckParameters, ResponseContains
-from gate.domain.evidence import FallbackCount, Metrics, Outcome, RunRecord
+from gate.domain.evidence import Metrics, Outcome, RunRecord
 from gate.domain.findings import Finding
 from gate.domain.judgement import (
     Analysis,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gate.decision.state import summarise
-from gate.domain.base import NotRun
+from gate.domain.base import FallbackCount, NotRun
 from gate.domain.checks import FileExists, ResponseHasHeading, ResponseNotContains, ToolCallCount
-from gate.domain.evidence import FallbackCount
 from gate.domain.findings import Finding, Level
 from gate.domain.judgement import Analysis, Suggestion, Winner
 from gate.domain.plan import Enforce, Mode, Plan

@@ -74,13 +74,12 @@ def _assertion_charges(look: Look) -> Iterable[Charge]:
         runs = usable_runs(case, Arm.WITH_SKILL)
         heads, bases = paired_runs(case, Arm.WITH_SKILL, Arm.BASE_SKILL)
         crashed = runs and not any(run.record.completed for run in runs)
-        for assertion in figures.weighty(case):
+        for assertion in figures.owed(case):
             if not tally(runs, assertion).all_failed:
                 continue
             base = tally(bases, assertion)
             flip = base.all_passed and bool(heads)
-            # A case that only the base suite has must not regress; whether it ever passed is base's own affair.
-            must = assertion.severity is Severity.MUST and not (case.plan.origin == "base" and base.majority is False)
+            must = assertion.severity is Severity.MUST
             if must or flip:
                 repeated = bool(confirm_runs(case)) and (must or any(r.record.purpose == "confirm" for r in bases))
                 yield Charge(charge_sentence(case, assertion, runs, bases if flip else ()), repeated)

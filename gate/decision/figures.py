@@ -22,8 +22,8 @@ from gate.decision.triage import (
     tally,
     usable_runs,
 )
-from gate.domain.base import NotRun, Severity
-from gate.domain.evidence import FallbackCount, Outcome
+from gate.domain.base import FallbackCount, NotRun, Severity
+from gate.domain.evidence import Outcome
 from gate.domain.judgement import ControlGrade, GradeStatus, Grading, Winner
 from gate.domain.plan import Arm, CasePlan, case_folder
 from gate.domain.report import ArmFigures, CaseRecord, CaseReport, JudgedRun, Share, SkillRecord
@@ -58,6 +58,15 @@ def case_name(case: CaseRecord) -> str:
 def weighty(case: CaseRecord) -> tuple[Assertion, ...]:
     """The assertions of a case that are not ``info``."""
     return tuple(item for item in assertions_of(case) if item.severity is not Severity.INFO)
+
+
+def owed(case: CaseRecord) -> tuple[Assertion, ...]:
+    """The weighty assertions that head must keep. A case that only the base suite has must not regress (DESIGN.md 3):
+    what the base version did not hold there itself is not asked of head."""
+    if case.plan.origin != "base":
+        return weighty(case)
+    runs = usable_runs(case, Arm.BASE_SKILL)
+    return tuple(item for item in weighty(case) if tally(runs, item).majority is not False)
 
 
 def share_over(runs: Sequence[JudgedRun], assertions: Sequence[Assertion]) -> Share:
@@ -327,10 +336,8 @@ def fallback_sums(record: SkillRecord) -> tuple[FallbackCount, ...]:
     sums: Counter[tuple[str, str]] = Counter()
     for case in record.cases:
         parts = [run.record.fallbacks for run in case.runs]
-        parts += [run.judgement.grading.fallbacks for run in case.runs if not isinstance(run.judgement.grading, NotRun)]
-        parts += [
-            part.fallbacks for part in (case.layer3.comparison, case.layer3.analysis) if not isinstance(part, NotRun)
-        ]
+        parts += [run.judgement.grading.fallbacks for run in case.runs]
+        parts += [case.layer3.comparison.fallbacks, case.layer3.analysis.fallbacks]
         for item in (count for part in parts for count in part):
             sums[item.kind, item.role] += item.count
         if case.plan.blocked is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from gate.domain.evidence import FallbackCount
+from gate.domain.base import FallbackCount
 from gate.domain.findings import Finding
 from gate.domain.plan import Enforce, NotMeasuredCause, Plan
 from gate.domain.report import GateReport, ModelUse, SkillReport, State, Verdict

@@ -295,7 +295,7 @@ def _inconclusive(look: Look) -> list[str]:
     reasons = [f"{charge.sentence}; {NEEDS_CONFIRM}" for charge in charges_against(look)]
     for case in look.runnable:
         runs = usable_runs(case, Arm.WITH_SKILL)
-        for assertion in figures.weighty(case):
+        for assertion in figures.owed(case):
             counts = tally(runs, assertion)
             if assertion.severity is Severity.MUST and counts.mixed:
                 reasons.append(mixed_sentence(case, assertion, counts, runs))
@@ -326,7 +326,7 @@ def _conditional(look: Look) -> list[str]:
             reasons.append(
                 f"{case_name(case)} has {completed} completed with-{plural(completed, 'run')}; a pass needs 2"
             )
-        for assertion in figures.weighty(case):
+        for assertion in figures.owed(case):
             counts = tally(runs, assertion)
             if assertion.severity is Severity.SHOULD and 2 * counts.failed > counts.total:
                 failing = failing_runs(runs, assertion)

@@ -8,7 +8,7 @@ import math
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 Json = Any
 """A JSON value: None, bool, int, float, str, list or dict with text keys."""
@@ -24,11 +24,22 @@ class Value(BaseModel):
         return self.model_dump(mode="json")
 
 
+class FallbackCount(Value):
+    """One kind of fallback (DESIGN.md 9) and how often it happened."""
+
+    kind: str
+    """Such as ``reply_fenced``, ``quote_rejected:not_found``, ``run_retried``, ``position_unstable``."""
+    role: str = ""
+    count: int = Field(ge=1)
+
+
 class NotRun(Value):
     """A stage that did not run, as a value, so that no reader can take its absence for a result."""
 
     not_run: str
     """Why, as a sentence without a full stop. Never empty."""
+    fallbacks: tuple[FallbackCount, ...] = ()
+    """What was tried before it was given up."""
 
 
 class Severity(StrEnum):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gate.domain.base import Value
+from gate.domain.base import FallbackCount, Value
 from gate.domain.chat import TokenUsage
 from gate.domain.plan import RunKey
 from gate.domain.skill import SkillType
@@ -48,7 +48,7 @@ class Event(Value):
     - ``model_reply``: step, text, tool_uses [{id, name, arguments}], finish, usage or null, model
     - ``tool_call``: step, call_id, tool, args (object, or null with raw_args text where it was not an object)
     - ``tool_result``: step, call_id, tool, status (success|error|timeout), text, total_bytes, truncated,
-      exit_code (int or null), reported (bool)
+      exit_code (int or null), reported (bool), skill_lines (line numbers; where there are any)
     - ``note``: step, text (what the agent said beside a tool call)
     - ``response``: text (the final answer)
     - ``skill_opened``: step, path
@@ -83,6 +83,8 @@ class ToolCall(Value):
     truncated: bool = False
     exit_code: int | None = None
     reported: bool = False
+    skill_lines: tuple[int, ...] = ()
+    """1-based lines of ``result`` that are lines of the skill's own files: shown to the agent, no evidence of its work."""
 
 
 class Tier(IntEnum):
@@ -151,15 +153,6 @@ class Timing(Value):
     model_ms: int
     sandbox_ms: int
     total_tokens: int | None = None
-
-
-class FallbackCount(Value):
-    """One kind of fallback (DESIGN.md 9) and how often it happened."""
-
-    kind: str
-    """Such as ``reply_fenced``, ``quote_rejected:not_found``, ``run_retried``, ``position_unstable``."""
-    role: str = ""
-    count: int = Field(ge=1)
 
 
 class RunRecord(Value):

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gate.domain.base import NotRun, Severity, Value
-from gate.domain.evidence import FallbackCount
+from gate.domain.base import FallbackCount, NotRun, Severity, Value
 
 
 class CheckStatus(StrEnum):

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from gate.domain.base import Severity, Value
-from gate.domain.evidence import FallbackCount, RunRecord
+from gate.domain.base import FallbackCount, Severity, Value
+from gate.domain.evidence import RunRecord
 from gate.domain.findings import Finding
 from gate.domain.judgement import CaseComparison, RunJudgement
 from gate.domain.plan import Arm, CasePlan, Enforce, Mode, NotMeasuredCause, SkillPlan

@@ -104,13 +104,17 @@ JUDGING_FILES = (
 )  # fmt: skip
 
 
+_JUDGING_NAMES = frozenset(name.casefold() for name in JUDGING_FILES)
+
+
 def is_agent_visible(path: str) -> bool:
     """Whether a file of a skill folder is handed to the agent: evals, ground truth, manifests and ``.git`` are not."""
-    parts = path.split("/")
+    # Some file systems and all readers of evals take ``Evals/EVALS.JSON`` for the same file.
+    parts = path.casefold().split("/")
     if ".git" in parts or parts[0] in JUDGING_FOLDERS or parts[0] in (".claude-plugin", ".codex-plugin"):
         return False
     name = parts[-1]
-    return not (name in JUDGING_FILES or name.endswith(JUDGING_SUFFIXES) or name.endswith(".cases.md"))
+    return not (name in _JUDGING_NAMES or name.endswith(JUDGING_SUFFIXES) or name.endswith(".cases.md"))
 
 
 class ChangeKind(StrEnum):

@@ -43,7 +43,7 @@ def read_value(root: Path, relative: str, kind: type[V]) -> V | NotRun:
     if not bundle.exists(relative):
         return NOT_JUDGED
     data = bundle.read_json(relative)
-    if isinstance(data, dict) and set(data) == {"not_run"}:
+    if isinstance(data, dict) and "not_run" in data:
         return bundle.read(relative, NotRun)
     return bundle.read(relative, kind)
 
@@ -80,7 +80,12 @@ def read_case_record(root: Path, skill: SkillPlan, case: CasePlan, broken: list[
         runs.append(JudgedRun(record=record, judgement=judgement))
     order = list(Arm)
     runs.sort(key=lambda run: (PURPOSES.index(run.record.purpose), run.record.key.run, order.index(run.record.key.arm)))
-    return CaseRecord(plan=case, runs=tuple(runs), layer3=_layer3(root, skill, case))
+    missing = tuple(
+        f"{run.record.key.arm.value} run {run.record.key.run}: {run.record.outcome.value}: {run.record.reason}"
+        for run in runs
+        if not run.record.outcome.agent_caused
+    )
+    return CaseRecord(plan=case, runs=tuple(runs), layer3=_layer3(root, skill, case), missing=missing)
 
 
 def run_keys(root: Path, skill: SkillPlan, case: CasePlan) -> list[RunKey]:

@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from gate.domain.base import Json, pretty_json, sha256_hex
+from gate.domain.base import FallbackCount, Json, pretty_json, sha256_hex
 from gate.domain.chat import TokenUsage
-from gate.domain.evidence import Block, CollectedFile, Event, FallbackCount, Metrics, Outcome, RunRecord, Timing
+from gate.domain.evidence import Block, CollectedFile, Event, Metrics, Outcome, RunRecord, Timing
 from gate.domain.plan import RunKey
 from gate.domain.sandbox import Collected, CollectedBlob
 from gate.domain.skill import SkillType

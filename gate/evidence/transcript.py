@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from gate.domain.base import Value
+from gate.domain.base import Value, canonical_json
 from gate.domain.evidence import Block, Event, Outcome, Tier, ToolCall
 from gate.domain.skill import SkillType
 from gate.errors import EvidenceError
-from gate.evidence.events import exact_json, response_of, tool_calls
+from gate.evidence.events import response_of, tool_calls
 
 _TITLE = "# Transcript"
 _INDENT = "    "
@@ -121,7 +121,7 @@ def _call_section(call: ToolCall) -> list[str]:
     name = _NOT_PLAIN.sub("_", call.tool)[:80] or "_"
     lines = ["", f"## [tool_calls] Step {call.step}: {name}", *_field("Tool", call.tool)]
     if call.args is not None:
-        lines += _field("Args", exact_json(call.args).decode())
+        lines += _field("Args", canonical_json(call.args).decode())
     else:
         lines += _field("Raw args", call.raw_args)
     if call.status != "no_result":
@@ -188,7 +188,7 @@ def make_blocks(events: Sequence[Event], outputs: Mapping[str, bytes]) -> tuple[
 
 
 def _call_text(call: ToolCall) -> str:
-    args = f"Args: {exact_json(call.args).decode()}" if call.args is not None else _raw_args(call)
+    args = f"Args: {canonical_json(call.args).decode()}" if call.args is not None else _raw_args(call)
     facts = [f"exit code {call.exit_code}"] if call.exit_code is not None else []
     facts += ["only part of the output is kept"] if call.truncated else []
     status = f"{call.status} ({', '.join(facts)})" if facts else call.status
@@ -199,11 +199,23 @@ def _call_text(call: ToolCall) -> str:
         return f"{head}\nReturn: (reported by a process in the sandbox; in the next block)"
     if _reads_skill(call):
         return f"{head}\nReturn: ({len(call.result)} characters of the skill's own files; no evidence of what was done)"
-    return f"{head}\nReturn:\n{call.result}"
+    return f"{head}\nReturn:\n{_without_skill(call)}"
+
+
+def _without_skill(call: ToolCall) -> str:
+    """The result without the lines of the skill that it shows, line for line, so that line ids stay valid.
+
+    What a skill says is no evidence that it was done, and a judge could quote it as such (judging.md 3.2).
+    """
+    if not call.skill_lines:
+        return call.result
+    hidden = set(call.skill_lines)
+    lines = call.result.split("\n")
+    return "\n".join("(a line of the skill)" if number in hidden else line for number, line in enumerate(lines, 1))
 
 
 def _raw_args(call: ToolCall) -> str:
-    return f"Args (not a JSON object): {exact_json(call.raw_args).decode()}"
+    return f"Args (not a JSON object): {canonical_json(call.raw_args).decode()}"
 
 
 def _reads_skill(call: ToolCall) -> bool:
@@ -216,7 +228,7 @@ def _reads_skill(call: ToolCall) -> bool:
 
 def _one_line(text: str) -> str:
     """A tool's name as the model wrote it, where it is a plain name; else as a JSON text, which is one line."""
-    return text if _PLAIN.fullmatch(text) else _escape(exact_json(text).decode())
+    return text if _PLAIN.fullmatch(text) else _escape(canonical_json(text).decode())
 
 
 def _text(data: bytes) -> str:

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from gate.domain.base import FallbackCount
 from gate.domain.chat import ChatReply, ChatRequest, Finish, Message, Role, TokenUsage, ToolResult, ToolSpec, ToolUse
-from gate.domain.evidence import FallbackCount, Outcome
+from gate.domain.evidence import Outcome
 from gate.domain.plan import Arm, RunRequest
 from gate.domain.sandbox import ExecResult
 from gate.domain.skill import Skill, SkillFile, is_agent_visible
@@ -22,6 +23,11 @@ from gate.protocols import Box, ChatModel, Clock
 
 OUTPUT_FOR_MODEL = 30_000
 """Characters of one tool result that go to the model and into the record; the true size stands beside it."""
+
+OUTPUT_IN_ALL = 300_000
+"""Characters of tool results in a run after which each further one is cut to OUTPUT_WHEN_FULL: a conversation that is
+too long for the model is refused by its provider, which would look like infrastructure and is the agent's doing."""
+OUTPUT_WHEN_FULL = 2_000
 
 FINAL_ANSWER = "Use no more tools. Give your final answer now, from what you have."
 """What the model is told at the early stop of the baseline (origins 1.3)."""
@@ -103,6 +109,7 @@ class Loop:
         self._model_ms = 0
         self._sandbox_ms = 0
         self._attempts = 0
+        self._output = 0
         self._counts: Counter[str] = Counter()
 
     def run(self) -> LoopEnd:
@@ -249,6 +256,7 @@ class Loop:
             truncated=done.truncated,
             exit_code=done.exit_code,
             reported=False,
+            **({"skill_lines": lines} if (lines := self._reading.skill_lines(use, done.text)) else {}),
         )
         self._counts["output_truncated"] += done.truncated
         self._counts["tool_timeout"] += done.status == "timeout"
@@ -287,7 +295,7 @@ class Loop:
 
     def _call_mcp(self, name: str, arguments: dict[str, Any]) -> _Done:
         answer = self._mcp.call(name, arguments)
-        text, cut = _shortened(answer.text)
+        text, cut = self._shortened(answer.text)
         over = None
         if answer.gap:
             over = _Over(Outcome.BLOCKED, answer.gap)
@@ -309,11 +317,21 @@ class Loop:
             result = self._box.exec(argv, timeout_s=timeout_s, stdin=stdin)
         finally:
             self._sandbox_ms += self._clock.monotonic_ms() - began
-        text, cut = _shortened(_shown(result, timeout_s))
+        text, cut = self._shortened(_shown(result, timeout_s))
         status = "timeout" if result.timed_out else "error" if result.exit_code else "success"
         return _Done(
             status, text, result.stdout_bytes + result.stderr_bytes, cut or result.truncated, result.exit_code, None
         )
+
+    def _shortened(self, text: str) -> tuple[str, bool]:
+        """Start and end of a text that is too long, and whether it was."""
+        limit = OUTPUT_FOR_MODEL if self._output < OUTPUT_IN_ALL else OUTPUT_WHEN_FULL
+        cut = len(text) > limit
+        if cut:
+            half = limit // 2
+            text = f"{text[:half]}\n[cut: {len(text) - 2 * half} characters]\n{text[-half:]}"
+        self._output += len(text)
+        return text, cut
 
 
 WRITE_FILE = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1" && printf "written: %s\\n" "$1"'
@@ -343,14 +361,6 @@ def _shown(result: ExecResult, timeout_s: float) -> str:
     for part in parts:
         text += ("\n" if text and not text.endswith("\n") else "") + part
     return text
-
-
-def _shortened(text: str) -> tuple[str, bool]:
-    """Start and end of a text that is too long, and whether it was."""
-    if len(text) <= OUTPUT_FOR_MODEL:
-        return text, False
-    half = OUTPUT_FOR_MODEL // 2
-    return f"{text[:half]}\n[cut: {len(text) - 2 * half} characters]\n{text[-half:]}", True
 
 
 class _Done(NamedTuple):
@@ -433,11 +443,33 @@ class Reading:
         files = skill.files if skill else ()
         self._closed = {file.path: file for file in files if file.is_regular and is_agent_visible(file.path)}
         self._opened: list[str] = []
+        self._own_lines = {
+            line
+            for file in self._closed.values()
+            if file.size_bytes <= 200_000 and b"\0" not in file.data
+            for line in map(str.strip, file.data.decode("utf-8", "replace").splitlines())
+            if len(line) >= 8 and not case_holds(case, line)
+        }
 
     @property
     def opened(self) -> tuple[str, ...]:
         """Paths relative to the skill folder, sorted."""
         return tuple(sorted(self._opened))
+
+    def skill_lines(self, use: ToolUse, shown: str) -> list[int]:
+        """1-based lines of an output that are lines of the skill's own files.
+
+        Where the call does not speak of the skill, only an output that mostly shows it counts: a line of a template may
+        rightly stand in the work itself.
+        """
+        if not self._own_lines or use.name not in ("bash", "read_file"):
+            return []
+        lines = [line.strip() for line in shown.split("\n")]
+        own = [number for number, line in enumerate(lines, 1) if line in self._own_lines]
+        words = " ".join(value for value in (use.arguments or {}).values() if isinstance(value, str))
+        if SKILLS_ROOT in words or self._skill_md in words:
+            return own
+        return own if len(own) >= 3 and 2 * len(own) > sum(1 for line in lines if line) else []
 
     def notice(self, use: ToolUse, shown: str) -> list[str]:
         """Files that this call opened for the first time, sorted.

@@ -9,8 +9,9 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gate.domain.base import FallbackCount
 from gate.domain.chat import Role
-from gate.domain.evidence import CollectedFile, Event, FallbackCount, Metrics, Outcome, RunRecord, Timing, ToolCall
+from gate.domain.evidence import CollectedFile, Event, Metrics, Outcome, RunRecord, Timing, ToolCall
 from gate.domain.plan import Arm, RunRequest
 from gate.domain.sandbox import BoxSpec, Collected
 from gate.domain.seeding import SessionSeed

@@ -13,6 +13,8 @@ from gate.intake.yaml_text import Problem
 
 _HALF_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\n\r]*")
+MAX_DEPTH = 64
+"""Levels; real files have under ten."""
 
 
 class ParsedJson(NamedTuple):
@@ -54,6 +56,8 @@ def parse_json(text: str) -> ParsedJson:
         return ParsedJson(None, (Problem(str(error.args[0]), _line_of_duplicate(text, error)),))
     except (ValueError, RecursionError) as error:
         return ParsedJson(None, (Problem(f"this is not readable JSON: {short(error)}", 1),))
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
+        return ParsedJson(None, (Problem(f"this is nested deeper than {MAX_DEPTH} levels", 1),))
     if _HALF_SURROGATE.search(text) and not _encodable(value):
         found = _HALF_SURROGATE.search(text)
         line = text.count("\n", 0, found.start()) + 1 if found else 1
@@ -68,6 +72,21 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value] # set.add returns None
         raise _RefusedError(f'the key "{short(twice)}" is there twice in one object', twice)
     return value
+
+
+def _is_deep(value: Json) -> bool:
+    """Whether a value has more than ``MAX_DEPTH`` levels; without recursion, which is what it protects."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return any(isinstance(item, dict | list) for item in level)
 
 
 def _constant(name: str) -> Json:

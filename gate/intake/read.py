@@ -63,7 +63,12 @@ def read_session(repo: Repository, settings: Settings) -> Intake:
         base_tip=tip,
         head_commit=head,
         skills=skills,
-        findings=(*notes.all(), *policy_change(repo, tip, head), *(() if settings.paths else changes.findings)),
+        findings=(
+            *settings.input_findings,
+            *notes.all(),
+            *policy_change(repo, tip, head),
+            *(() if settings.paths else changes.findings),
+        ),
     )
 
 

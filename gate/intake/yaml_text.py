@@ -27,6 +27,16 @@ _PLAIN_TAGS = {None, "!", f"{_TAG}map", f"{_TAG}seq"}
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENTRY = re.compile(r"^\s*(?:-\s+)?(?P<key>[^\s:#'\"\[{][^:]*):\s+(?P<value>\S.*?)\s*$")
+_SCALARS: dict[str, Any] = {
+    "str": None,
+    "value": None,
+    "merge": None,
+    "null": SafeConstructor.construct_yaml_null,
+    "bool": SafeConstructor.construct_yaml_bool,
+    "int": SafeConstructor.construct_yaml_int,
+    "float": SafeConstructor.construct_yaml_float,
+    "timestamp": SafeConstructor.construct_yaml_timestamp,
+}
 
 
 @dataclass(slots=True)
@@ -42,6 +52,8 @@ class Node:
     """Values in it, each alias counted as often as it is used."""
     depth: int = 1
     """Levels in it, through aliases too."""
+    is_merge: bool = False
+    """The key ``<<`` as written without quotes."""
 
     @property
     def is_map(self) -> bool:
@@ -255,7 +267,7 @@ class _Builder:
 
     def _entry(self, frame: _Frame, key: Node, node: Node) -> None:
         name = key.source
-        if name == "<<" and (node.is_map or (node.is_list and all(item.is_map for item in node.value))):
+        if key.is_merge and (node.is_map or (node.is_list and all(item.is_map for item in node.value))):
             frame.merges.extend([node] if node.is_map else node.value)
         elif name in frame.node.value:
             first = frame.node.value[name].line
@@ -278,9 +290,11 @@ class _Builder:
         tag = event.tag
         if tag is None or tag == "!":
             tag = _resolved(text) if event.implicit[0] else f"{_TAG}str"
+        if tag.removeprefix(_TAG) not in _SCALARS:
+            raise _RefusedError(_bad_tag(tag, line, column))
         try:
             value = _constructed(tag, text)
-        except (ValueError, yaml.YAMLError) as error:
+        except (ValueError, LookupError, AttributeError, OverflowError) as error:  # what PyYAML raises where a tag lies
             raise _RefusedError(
                 Problem(
                     f'"{short(text)}" looks like a {tag.removeprefix(_TAG)} but is none: {short(error)}',
@@ -289,9 +303,7 @@ class _Builder:
                     f'Put the value in quotes: "{short(text, 40)}".',
                 )
             ) from error
-        except KeyError as error:
-            raise _RefusedError(_bad_tag(str(tag), line, column)) from error
-        return Node(line, column, value, text)
+        return Node(line, column, value, text, is_merge=tag == f"{_TAG}merge")
 
 
 def _bad_tag(tag: str, line: int, column: int) -> Problem:
@@ -309,19 +321,11 @@ def _resolved(text: str) -> str:
 
 
 def _constructed(tag: str, text: str) -> Json:
-    """Raises ValueError for text that its tag does not fit, KeyError for a tag that is none of JSON's kinds."""
-    kind = tag.removeprefix(_TAG)
-    if kind in ("str", "value", "merge"):
+    """A scalar as JSON. Raises what PyYAML raises for text that does not fit a tag of ``_SCALARS``."""
+    construct = _SCALARS[tag.removeprefix(_TAG)]
+    if construct is None:
         return text
-    builder = SafeConstructor()
-    node = yaml.ScalarNode(tag, text)
-    value = {
-        "null": builder.construct_yaml_null,
-        "bool": builder.construct_yaml_bool,
-        "int": builder.construct_yaml_int,
-        "float": builder.construct_yaml_float,
-        "timestamp": builder.construct_yaml_timestamp,
-    }[kind](node)
+    value = construct(SafeConstructor(), yaml.ScalarNode(tag, text))
     if isinstance(value, dt.date):  # a datetime is a date too
         return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):

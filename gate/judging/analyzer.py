@@ -127,7 +127,8 @@ def analyse_case(
     fallbacks.add(asked.fallbacks)
     reply = asked.value
     if reply is None:
-        return NotRun(not_run=f"the analyzer gave no valid reply: {clip(asked.problem, 200).rstrip('.')}")
+        why = clip(asked.problem, 200).rstrip(".")
+        return NotRun(not_run=f"the analyzer gave no valid reply: {why}", fallbacks=fallbacks.values())
     suggestions = [_suggestion(item, skill, unblinding.outcome, fallbacks) for item in reply.improvement_suggestions]
     following = FollowedInstructions(
         score=reply.instruction_following.score,

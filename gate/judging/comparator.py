@@ -178,7 +178,7 @@ def compare_case(
         for first in ("A", "B"):
             order = asking.order(f"{name}/{first.lower()}-first", sides, first)
             if isinstance(order, NotRun):
-                return order
+                return order.model_copy(update={"fallbacks": fallbacks.values()})
             orders.append(order)
         winner, unstable = pair_winner(orders)
         leaks = sides["A"].leaks + sides["B"].leaks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from gate.domain.base import FallbackCount
 from gate.domain.chat import Role
-from gate.domain.evidence import FallbackCount
 from gate.domain.judgement import Quote
 
 

@@ -21,8 +21,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from gate.domain.base import FallbackCount
 from gate.domain.chat import ChatReply, ChatRequest, Finish, Message, Role
-from gate.domain.evidence import FallbackCount
 from gate.llm.ledger import Ledger
 from gate.protocols import ChatModel
 

@@ -17,6 +17,13 @@ from gate.settings import Settings
 # Per call, for the estimate only: R137, R138 give the comparator's and the analyzer's, the others are measured medians.
 _TOKENS_TURN, _TOKENS_GRADE, _TOKENS_COMPARE, _TOKENS_ANALYSE = 2500, 4000, 3000, 5000
 
+STATIC_REASONS = {
+    NotMeasuredCause.FORK: "the change comes from a fork, whose runs get no key",
+    NotMeasuredCause.DEPENDABOT: "the change comes from Dependabot, whose runs get no key",
+    NotMeasuredCause.DRAFT: "the pull request is a draft",
+}
+"""Why ``Settings.static_only`` leaves everything but the static layers out."""
+
 
 def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_date: str) -> Plan:
     """Plan one session. Nothing is run and no model is asked."""
@@ -66,11 +73,14 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
     plan = plan.model_copy(update={"type": skill_type, "type_reason": reason})
     if found.suite is None or found.invalid:
         return plan
+    # Before everything that waits for somebody: a run that nothing is to be learnt from need not be waited for.
+    if not found.change.agent_visible:
+        return _static_only(plan, NotMeasuredCause.NO_AGENT_FILE, "no file changed that an agent reads")
+    if settings.static_only is not None:
+        return _static_only(plan, settings.static_only, STATIC_REASONS[settings.static_only])
     if settings.models is None:
         reason = "no model key: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a model with --model"
         return _static_only(plan, NotMeasuredCause.NO_KEY, reason)
-    if not found.change.agent_visible:
-        return _static_only(plan, NotMeasuredCause.NO_AGENT_FILE, "no file changed that an agent reads")
     cases = [
         _plan_case(case, origin, found.head, found.base, skill_type, settings.mode)
         for case, origin in _union(found.suite, found.base_suite)
@@ -185,7 +195,7 @@ def fill_requests(skill: SkillPlan, record: CaseRecord, mode: Mode) -> list[RunR
     if target is None:
         return []
     spans = {
-        arm.arm: (len(record.of(arm.arm)) + 1, target) for arm in record.plan.arms if arm.runs and arm.skipped is None
+        arm.arm: (_next_number(record, arm.arm), target) for arm in record.plan.arms if arm.runs and arm.skipped is None
     }
     return _requests(skill, record.plan, spans, "fill")
 
@@ -197,9 +207,14 @@ def confirm_requests(skill: SkillPlan, record: CaseRecord, mode: Mode) -> list[R
     spans = {}
     for arm in record.plan.arms:
         if arm.runs and arm.skipped is None:
-            number = len(record.of(arm.arm)) + 1
+            number = _next_number(record, arm.arm)
             spans[arm.arm] = (number, number)
     return _requests(skill, record.plan, spans, "confirm")
+
+
+def _next_number(record: CaseRecord, arm: Arm) -> int:
+    """One past the highest: a run whose seal is broken is missing from the record, and its number must not be reused."""
+    return max((run.record.key.run for run in record.of(arm)), default=0) + 1
 
 
 def _requests(
@@ -223,7 +238,13 @@ def _requests(
                 )
                 requests.append(
                     RunRequest(
-                        key=key, case=case.case, skill=given, skill_type=skill.type, limits=arm.limits, purpose=purpose
+                        key=key,
+                        case=case.case,
+                        skill=given,
+                        skill_type=skill.type,
+                        limits=arm.limits,
+                        purpose=purpose,
+                        subjects=tuple(version for version in (skill.head, skill.base) if version is not None),
                     )
                 )
     return requests

@@ -98,16 +98,25 @@ def test_names_that_are_no_utf8_survive_as_surrogates(made: Made) -> None:
 def test_lists_a_tree_and_only_what_is_below_a_folder(made: Made) -> None:
     writer, read = made
     commit = writer.commit(
-        {"s/a/x": "1", "s/ab/x": "2", "s/a/y": link("x"), "s/a/m": submodule(), "z": "3", "s/*/q": "4"}
+        {
+            "s/a/x": "1",
+            "s/ab/x": "2",
+            "s/a/y": link("x"),
+            "s/a/m": submodule(),
+            "z": "3",
+            "s/*/q": "4",
+            ":(top)d/q": "5",
+        }
     )
     entries = read().tree(commit)
-    assert [path for path, _, _ in entries] == sorted(["s/a/x", "s/ab/x", "s/a/y", "s/a/m", "z", "s/*/q"])
+    assert [path for path, _, _ in entries] == sorted(["s/a/x", "s/ab/x", "s/a/y", "s/a/m", "z", "s/*/q", ":(top)d/q"])
     assert [(path, mode) for path, mode, _ in read().tree(commit, "s/a")] == [
         ("s/a/m", "160000"),
         ("s/a/x", "100644"),
         ("s/a/y", "120000"),
     ]
     assert [path for path, _, _ in read().tree(commit, "s/*")] == ["s/*/q"]
+    assert [path for path, _, _ in read().tree(commit, ":(top)d")] == [":(top)d/q"]
     assert read().tree(commit, "nowhere") == []
     assert read().tree(commit, "z") == [], "a file is no folder"
 

@@ -226,6 +226,33 @@ def test_interrupted_at_random_moments_nothing_is_left_behind(engine: docker.Doc
             shutil.rmtree(out, ignore_errors=True)
 
 
+def test_a_session_that_waits_for_a_model_ends_all_the_same(engine: docker.DockerClient, tmp_path: Path) -> None:
+    asked = threading.Event()
+    release = threading.Event()
+
+    def agent(request: Request) -> Reply:
+        asked.set()
+        release.wait(60)
+        return Reply("Sums: 3.")
+
+    a_repository(tmp_path / "repository")
+    try:
+        with ScriptedServer(generic.scenario(agent=agent)) as server:
+            process = start_gate(
+                "run", "--repository", tmp_path / "repository", "--base", "main", "--mode", "smoke",
+                "--out", tmp_path / "out", *models(server),
+            )  # fmt: skip
+            assert asked.wait(60)
+            process.send_signal(signal.SIGINT)
+            # The runner of GitHub kills 10 s after its first signal.
+            _, errors = process.communicate(timeout=9)
+            assert process.returncode == 130, errors
+            assert _owned_by(engine, process.pid) == []
+            release.set()
+    finally:
+        release.set()
+
+
 def _owned_by(engine: docker.DockerClient, pid: int) -> list[str]:
     found = engine.api.containers(all=True, filters={"label": "gate.owner"})
     volumes = engine.api.volumes(filters={"label": "gate.owner"})["Volumes"] or []

@@ -62,6 +62,7 @@ class FakeRepository:
 
     def __init__(self, *, dirty: bool = False, shallow: bool = False) -> None:
         self.location = "memory"
+        self.root = Path("/memory")
         self._commits: dict[str, dict[str, tuple[str, str]]] = {}
         self._parents: dict[str, str | None] = {}
         self._blobs: dict[str, bytes] = {}

@@ -47,6 +47,9 @@ def a_suite_file(path: str, data: bytes) -> SkillFile:
 @example(b"---\nname: a\ndescription: d\nx: !!python/name:os.system\n---\n")
 @example(b"---\nname: a\ndescription: d\nx: " + b"9" * 5000 + b"\n---\n")
 @example(b"---\nname: a\ndescription: d\nx: 0x\n---\n")
+@example(b"---\nname: a\ndescription: d\nx: !!int\n---\n")
+@example(b"---\nname: a\ndescription: d\nx: !!bool maybe\n---\n")
+@example(b"---\nname: a\ndescription: d\nx: !!timestamp soon\n---\n")
 def test_any_bytes_give_a_skill_or_a_finding_that_blocks_and_no_exception(data: bytes) -> None:
     skill, findings = parse_skill("skills/a", (a_suite_file("SKILL.md", data),))
     assert (skill is None) == any(item.blocks for item in findings)
@@ -61,6 +64,8 @@ def test_any_bytes_give_a_skill_or_a_finding_that_blocks_and_no_exception(data: 
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), VALUES, max_size=6))
+@example({"<<": []})
+@example({"<<": {"a": 1}})
 def test_front_matter_written_by_another_program_is_read_back(keys: dict[str, Any]) -> None:
     try:
         text = yaml.safe_dump(keys, allow_unicode=True)

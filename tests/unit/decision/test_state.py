@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gate.decision.state import HEADLINE_LIMIT, decide_gate, skill_state, summarise
-from gate.domain.evidence import FallbackCount
+from gate.domain.base import FallbackCount
 from gate.domain.plan import Enforce, NotMeasuredCause
 from gate.domain.report import Share, SkillReport, State, Verdict
 from tests.builders_report import plan_of, quiet_report, sample_report

@@ -4,9 +4,8 @@ from typing import Literal
 
 import pytest
 
-from gate.domain.base import NotRun
+from gate.domain.base import FallbackCount, NotRun
 from gate.domain.checks import ToolCallCount
-from gate.domain.evidence import FallbackCount
 from gate.domain.findings import Finding, Level
 from gate.domain.judgement import Analysis, Grading, Suggestion, Winner
 from gate.domain.plan import Arm, Enforce, Mode, NotMeasuredCause
@@ -345,6 +344,10 @@ def test_a_case_that_only_base_has_must_not_regress_and_need_not_pass() -> None:
     assert verdict(skill_record(never, *good(3))) is Verdict.PASS
     assert verdict(skill_record(unknown, *good(3))) is Verdict.FAIL
     assert decide(skill_record(never, *good(3))).authoritative == Share(passed=3, total=3)
+    better_than_base = simple_case("old", head="F P F", base="F F F", origin="base")
+    worse_than_base = simple_case("old", head="F P F", base="P P P", origin="base")
+    assert verdict(skill_record(better_than_base, *good(3))) is Verdict.PASS
+    assert verdict(skill_record(worse_than_base, *good(3))) is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(("none", "needed", "p"), [("", 5, "0.031"), ("F", 6, "0.031")])

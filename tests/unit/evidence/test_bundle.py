@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gate.domain.evidence import FallbackCount, Metrics, Outcome, Tier, Timing
+from gate.domain.base import FallbackCount
+from gate.domain.evidence import Metrics, Outcome, Tier, Timing
 from gate.domain.judgement import Claim
 from gate.domain.plan import Arm
 from gate.domain.suite import FixtureFile

@@ -6,9 +6,18 @@ from typing import Any
 
 import pytest
 
+from gate.domain.base import canonical_json, sha256_hex
 from gate.domain.evidence import Event
 from gate.errors import EvidenceError
-from gate.evidence.events import MAX_DEPTH, ZERO_HASH, EventLog, event_line, make_event, read_events, tool_calls
+from gate.evidence.events import (
+    MAX_DEPTH,
+    ZERO_HASH,
+    EventLog,
+    event_line,
+    make_event,
+    read_events,
+    tool_calls,
+)
 from gate.evidence.redact import Redactor
 from tests.builders import TickingClock, a_call, append_all, events_of, some_events
 
@@ -122,7 +131,8 @@ def broken(path: Path, lines: list[bytes]) -> EvidenceError:
         (lambda lines: [*lines[:2], lines[2].replace(b"three", b"throe")], 3, "does not have the hash"),
         (lambda lines: [*lines[:2], lines[2].replace(b":", b": ", 1)], 3, "not written as the gate writes it"),
         (lambda lines: [*lines[:2], lines[2][:-1]], 3, "cut off"),
-        (lambda lines: [*lines[:2], lines[2].replace(b'"three"', b"NaN")], 3, "wrong type"),
+        (lambda lines: [*lines[:2], lines[2].replace(b'"three"', b"NaN")], 3, "a number that JSON does not have"),
+        (lambda lines: [*lines[:2], lines[2].replace(b'"seq":2', b'"seq":2.0')], 3, "wrong type"),
         (lambda lines: [*lines[:2], lines[2].replace(b'"at_ms":', b'"at_ms":true,"x":')], 3, "no event"),
         (lambda lines: [*lines[:2], b"[" * 100_000 + b"\n"], 3, "not JSON"),
     ],
@@ -171,6 +181,13 @@ def test_a_call_without_a_result_says_so() -> None:
 def test_arguments_that_were_no_object_are_kept_as_text() -> None:
     (call,) = tool_calls(some_events(*a_call(args=None, raw_args="{oops")))
     assert (call.args, call.raw_args) == (None, "{oops")
+
+
+def test_the_line_and_the_hash_of_an_event_are_canonical_json() -> None:
+    event = make_event(3, "k\ud800", 7, {"b": [1.5, "é"], "a\0": None}, "f" * 64)
+    content = [event.seq, event.kind, event.at_ms, event.data, event.prev]
+    assert event.hash == sha256_hex(canonical_json(content))
+    assert event_line(event) == canonical_json(dict(event)) + b"\n"
 
 
 def test_equal_content_has_equal_hashes_whatever_the_order_of_keys() -> None:

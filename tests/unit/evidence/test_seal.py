@@ -80,7 +80,7 @@ def test_every_change_names_its_file(bundle: Path, tamper: Callable[[Path], obje
     [
         (b" ", b"  "),
         (b"s-1", b"s-2"),
-        (b"0.123457", b"0.123458"),
+        (b"0.123456", b"0.123457"),
         (b"\n", b"\r\n"),
         (b'"mac": "', b'"mac": "0'),
         (b"{", b"["),

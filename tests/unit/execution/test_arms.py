@@ -26,7 +26,8 @@ from tests.builders_skill import a_case, a_file, a_skill
 from tests.fakes.sandbox import Command, Ran, ScriptedBox, ScriptedSandbox
 from tests.unit.execution.world import BODY, IMAGE, MemoryLog, a_request, shell, sums_skill, survey
 
-BAN = "You must not look for skills, for the work of other runs, or for evaluation files"
+BAN = "You must not look for skills, and you must not use one that you come across."
+OTHERS = "You must not look for the work of other runs or for evaluation files"
 NO_FILES = Workspace((), ())
 
 
@@ -64,6 +65,7 @@ def test_the_prompts_of_both_arms_differ_in_the_skill_section_only_and_the_basel
     assert shared == without.partition("No skill is installed.")[0]
     assert BAN in without
     assert BAN not in with_skill
+    assert OTHERS in shared
     assert "/skills/sums/SKILL.md" in with_skill
     for trace in ("sums", "Adds numbers", "/skills", "SKILL.md"):
         assert trace not in without

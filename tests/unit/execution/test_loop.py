@@ -10,7 +10,7 @@ from gate.domain.plan import Arm
 from gate.domain.suite import FixtureFile, McpResponse, McpServer, McpTool, McpWhen
 from gate.errors import BoxDeadError, Cancelled, ModelError, SandboxError
 from gate.evidence.events import tool_calls
-from gate.execution.loop import FINAL_ANSWER, OUTPUT_FOR_MODEL
+from gate.execution.loop import FINAL_ANSWER, OUTPUT_FOR_MODEL, OUTPUT_WHEN_FULL
 from gate.settings import Caps
 from tests.builders_skill import a_case, a_skill
 from tests.fakes.chat import USAGE, ScriptedChat, say, use
@@ -258,6 +258,15 @@ def test_a_huge_output_is_cut_in_the_middle_and_its_true_size_recorded() -> None
     assert "[cut: " in result["text"]
     assert _results(chat)[0][1] == result["text"]
     assert ("output_truncated", 1) in [(item.kind, item.count) for item in end.fallbacks]
+
+
+def test_an_agent_that_floods_its_own_conversation_sees_less_and_less_of_it() -> None:
+    reply = _uses(*[(str(number), "bash", {"command": "big"}) for number in range(12)])
+    chat = ScriptedChat([reply, "3"])
+    run_loop(chat, program=shell({"big": b"x" * 60_000}))
+    sizes = [len(text) for _, text, _ in _results(chat)]
+    assert min(sizes[:10]) > OUTPUT_FOR_MODEL
+    assert max(sizes[10:]) < OUTPUT_WHEN_FULL + 100
 
 
 @pytest.mark.parametrize(

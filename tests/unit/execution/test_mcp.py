@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,6 +153,14 @@ def test_a_schema_that_never_ends_is_a_gap_of_the_fixture() -> None:
 def test_a_schema_that_is_none_or_points_elsewhere_is_a_gap_and_nothing_is_fetched(schema: dict[str, Any]) -> None:
     answer = _mock(McpResponse(text="x"), input_schema=schema).call(NAME, {"q": "y"})
     assert answer.is_error
+    assert answer.gap is not None
+    assert "its input schema cannot be used" in answer.gap
+
+
+def test_a_schema_that_points_to_a_file_of_this_machine_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "any.json").write_text("{}")
+    schema = {"properties": {"q": {"$ref": (tmp_path / "any.json").as_uri()}}}
+    answer = _mock(McpResponse(text="x"), input_schema=schema).call(NAME, {"q": "y"})
     assert answer.gap is not None
     assert "its input schema cannot be used" in answer.gap
 

@@ -239,3 +239,8 @@ def test_the_owner_of_a_file_is_the_nearest_folder() -> None:
     assert owner_of("s/a/x/y", {"s", "s/a"}) == "s/a"
     assert owner_of("s/ab/x", {"s/a"}) is None
     assert owner_of("x", {"."}) == "."
+
+
+def test_a_file_that_loses_its_skill_is_among_what_changed_of_the_deleted_one() -> None:
+    found = only(changes({"s/a/SKILL.md": md(), "s/a/x": "1"}, {"s/a/x": "2"}))
+    assert (found.kind, found.changed_files) == (ChangeKind.DELETED, ("s/a/SKILL.md", "s/a/x"))

@@ -265,6 +265,8 @@ def test_trigger_cases_are_counted_and_not_run() -> None:
         ("[1]", 1, "a number"),
         ('[{"prompt": "\\ud800", "expectations": ["x"]}]', 1, "surrogate"),
         ("[" * 100_000, 1, "JSON"),
+        ("[" * 65 + "]" * 65, 1, "nested deeper than 64"),
+        ('{"evals": [{"prompt": "p", "mcp_servers": ' + "[" * 900 + "]" * 900 + "}]}", 1, "nested deeper"),
     ],
 )
 def test_a_file_that_is_not_understood_is_named_with_the_reason(text: str, line: int, words: str) -> None:

@@ -63,8 +63,11 @@ def test_a_removed_suite_and_a_removed_case_are_said() -> None:
 
 
 def test_a_case_that_only_moved_to_another_id_is_not_removed() -> None:
-    old = a_suite(a_case("case-1", prompt="one"), a_case("case-2", prompt="two"))
-    new = a_suite(a_case("case-1", prompt="new"), a_case("case-2", prompt="one"), a_case("case-3", prompt="two"))
+    def numbered(number: int, text: str) -> Case:
+        return a_case(f"case-{number}", expectations=(an_expectation(text),))
+
+    old = a_suite(numbered(1, "one"), numbered(2, "two"))
+    new = a_suite(numbered(1, "new"), numbered(2, "one"), numbered(3, "two"))
     assert suite_removals(old, new) == ()
 
 

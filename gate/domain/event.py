@@ -1,0 +1,73 @@
+"""What started a job on GitHub, as values. A payload shows how things were; the Forge says how they are now."""
+
+from __future__ import annotations
+
+from gate.domain.base import Value
+
+DEPENDABOT = "dependabot[bot]"
+
+
+class PullRequestEvent(Value):
+    """``pull_request``: somebody opened, pushed to, labelled … a pull request."""
+
+    number: int
+    base_ref: str
+    """Branch that it is to be merged into, without ``refs/heads/``."""
+    base_sha: str
+    """Tip of that branch as the payload knows it; not the merge base."""
+    head_sha: str
+    """What is judged and where the status goes. Never GITHUB_SHA, which is the test merge."""
+    head_repository: str | None
+    """``owner/name``; None: the fork was deleted."""
+    head_repository_id: int | None
+    repository: str
+    repository_id: int
+    draft: bool
+    author: str
+    """Login; empty where the account is gone."""
+    actor: str
+    """Login of whoever caused this event."""
+    labels: tuple[str, ...] = ()
+    action: str
+    """``opened``, ``synchronize``, ``closed`` …"""
+    state: str = "open"
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether the head is in another repository, or in one that is gone (head.repo null)."""
+        return self.head_repository_id is None or self.head_repository_id != self.repository_id
+
+    @property
+    def is_dependabot(self) -> bool:
+        """Whether Dependabot caused this event: GitHub then gives a token that reads and no secret, as to a fork."""
+        return self.actor.casefold() == DEPENDABOT
+
+
+class DispatchEvent(Value):
+    """``workflow_dispatch``: somebody with write access asked for a run."""
+
+    ref: str
+    """``refs/heads/main``, ``refs/tags/v1``."""
+    sha: str
+    inputs: dict[str, str]
+    repository: str
+    default_branch: str
+    """Of the repository, without ``refs/heads/``."""
+    actor: str = ""
+
+    @property
+    def on_default_branch(self) -> bool:
+        """Whether the workflow file that runs is the default branch's own."""
+        return bool(self.default_branch) and self.ref == f"refs/heads/{self.default_branch}"
+
+
+class OtherEvent(Value):
+    """Any other event. Nothing is run for it."""
+
+    name: str
+    ref: str
+    sha: str
+    """The head of a merge group, otherwise GITHUB_SHA; empty where neither is known."""
+
+
+Event = PullRequestEvent | DispatchEvent | OtherEvent
