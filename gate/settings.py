@@ -8,7 +8,12 @@ from pydantic import Field, model_validator
 
 from gate.domain.base import Value
 from gate.domain.chat import Role
-from gate.domain.plan import Enforce, Mode
+from gate.domain.findings import Finding
+from gate.domain.plan import Enforce, Mode, NotMeasuredCause
+
+OWN_IMAGE = "@own"
+"""As an image: the one of the container that the gate itself runs in, else ``DEFAULT_IMAGE``. No image can have this name."""
+DEFAULT_IMAGE = "skill-gate-sandbox:dev"
 
 
 class Thresholds(Value):
@@ -87,7 +92,7 @@ class Settings(Value):
     """None: no key and no model, static layers only."""
     replay: str | None = None
     record: str | None = None
-    image: str = "skill-gate-sandbox:dev"
+    image: str = DEFAULT_IMAGE
     sandbox: Literal["docker"] = "docker"
     jobs: int = Field(default=4, ge=1, le=64)
     """Sandboxes at the same time."""
@@ -96,6 +101,10 @@ class Settings(Value):
     run_date: str | None = None
     exit_conditional: Literal[0, 1] = 0
     policy: Policy = Policy()
+    static_only: Literal[NotMeasuredCause.FORK, NotMeasuredCause.DEPENDABOT, NotMeasuredCause.DRAFT] | None = None
+    """Why nothing is run, whatever models there are; None: runs as planned."""
+    input_findings: tuple[Finding, ...] = ()
+    """Inputs that were not followed, because they would loosen what the base policy says."""
 
     @model_validator(mode="after")
     def _replay_or_record(self) -> Settings:

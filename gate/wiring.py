@@ -8,10 +8,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from gate.cli.app import App, BoundModels
 from gate.domain.seeding import SessionSeed
@@ -22,9 +22,16 @@ if TYPE_CHECKING:
     from gate.adapters.model_names import Keys
     from gate.domain.report import GateReport
     from gate.llm.ledger import Ledger
-    from gate.protocols import Repository, Sandbox
+    from gate.protocols import Forge, Repository, Sandbox
 
-SECRET_VARIABLES = {"ANTHROPIC_API_KEY": "anthropic", "OPENAI_API_KEY": "openai", "GITHUB_TOKEN": "github"}
+SECRET_VARIABLES = {
+    "anthropic": ("INPUT_ANTHROPIC-API-KEY", "INPUT_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
+    "openai": ("INPUT_OPENAI-API-KEY", "INPUT_OPENAI_API_KEY", "OPENAI_API_KEY"),
+    "github": ("INPUT_GITHUB-TOKEN", "INPUT_GITHUB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"),
+    "actions-runtime": ("ACTIONS_RUNTIME_TOKEN",),
+    "actions-id": ("ACTIONS_ID_TOKEN_REQUEST_TOKEN",),
+}
+"""Kind of secret -> the variables that may hold it, what counts first. GitHub's runner keeps the dashes of an input's name."""
 
 
 class SystemClock:
@@ -49,10 +56,16 @@ class SystemClock:
 def take_secrets(environ: MutableMapping[str, str]) -> dict[str, str]:
     """Remove keys and tokens from the environment and return them by kind; empty ones count as absent.
 
-    Programs that the gate starts inherit what is left, so none of them can see a key.
+    Where variables of one kind differ, the first counts and the others are returned as ``kind-2``, ``kind-3``: nobody uses
+    them, but they are secrets and must be known to be kept out of every record. Programs that the gate starts inherit what
+    is left, so none of them can see a key.
     """
-    taken = {kind: environ.pop(name, "").strip() for name, kind in SECRET_VARIABLES.items()}
-    return {kind: value for kind, value in taken.items() if value}
+    taken: dict[str, str] = {}
+    for kind, names in SECRET_VARIABLES.items():
+        values = dict.fromkeys(value for name in names if (value := environ.pop(name, "").strip()))
+        for number, value in enumerate(values, 1):
+            taken[kind if number == 1 else f"{kind}-{number}"] = value
+    return taken
 
 
 def stop_on_signals(cancelled: threading.Event) -> None:
@@ -71,13 +84,14 @@ def stop_on_signals(cancelled: threading.Event) -> None:
 def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = None) -> App:
     """The world outside, bound."""
     keys = take_secrets(environ)
+    around = dict(environ)
     stop = cancelled or threading.Event()
 
     def bind_models(settings: Settings, seed: SessionSeed, run_date: str) -> BoundModels:
         return _bind_models(settings, _keys(keys), seed, run_date, stop)
 
     return App(
-        environ=dict(environ),
+        environ=around,
         secrets=keys,
         open_repository=_open_repository,
         make_sandbox=_make_sandbox,
@@ -89,6 +103,9 @@ def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = 
         random_hex=secrets.token_hex,
         say=_say,
         cancelled=stop,
+        abort=_abort,
+        make_forge=lambda hurry: _make_forge(around, keys.get("github"), stop, hurry=hurry),
+        texts=_Texts(),
     )
 
 
@@ -98,11 +115,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop_on_signals(cancelled)
     from gate.cli import main as run_command
 
-    return run_command(bind(os.environ, cancelled), sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given and os.environ.get("GITHUB_ACTIONS") == "true":
+        given = ["action"]
+    return run_command(bind(os.environ, cancelled), given)
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is where people are told
+
+
+def _abort() -> None:
+    """Leave without waiting for threads that wait for somebody else."""
+    _say("cancelled: left without waiting for answers under way")
+    os._exit(130)
 
 
 def _wait(stop: threading.Event, seconds: float) -> None:
@@ -117,9 +143,88 @@ def _open_repository(folder: str) -> Repository:
 
 
 def _make_sandbox() -> Sandbox:
-    from gate.adapters.docker_sandbox import DockerSandbox
+    from gate.adapters.docker_sandbox.own_image import OwnImageSandbox
 
-    return DockerSandbox()
+    return OwnImageSandbox()
+
+
+def _make_forge(environ: Mapping[str, str], token: str | None, stop: threading.Event, *, hurry: bool) -> Forge:
+    """GitHub by the runner's environment. A signal ends every wait between two tries."""
+    from pydantic import SecretStr
+
+    from gate.adapters.github_forge import BRIEF, GitHubForge, Patience
+
+    patience = BRIEF if hurry else Patience(sleep=lambda seconds: _wait(stop, seconds))
+    return GitHubForge.from_environment(environ, SecretStr(token) if token else None, patience=patience)
+
+
+class _Texts:
+    """``gate.cli.app.ActionTexts`` by the reporters, each imported when it is needed."""
+
+    def comment(self, report: GateReport, key: str) -> tuple[str, str]:
+        from reporters import comment
+
+        return comment.marker(key), comment.render(report, key=key)
+
+    def summary(self, report: GateReport, notes: Sequence[str], limit: int) -> str:
+        from reporters import summary
+
+        return summary.render(report, notes, limit=limit)
+
+    def summary_note(self, headline: str, lines: Sequence[str], notes: Sequence[str]) -> str:
+        from reporters import summary
+
+        return summary.render_note(headline, lines, notes)
+
+    def status(self, report: GateReport) -> str:
+        from reporters import status
+
+        return status.describe(report)
+
+    def status_failure(self, message: str) -> str:
+        from reporters import status
+
+        return status.describe_failure(message)
+
+    def status_words(self, moment: Literal["running", "cancelled", "crashed"]) -> str:
+        from reporters import status
+
+        return {"running": status.RUNNING, "cancelled": status.CANCELLED, "crashed": status.CRASHED}[moment]
+
+    def outputs(self, report: GateReport | None, **facts: Any) -> dict[str, str]:
+        from reporters import outputs
+
+        return outputs.outputs(report, **facts)
+
+    def entries(self, values: Mapping[str, str], random_hex: Callable[[int], str]) -> str:
+        from reporters import commands
+
+        return commands.entries(values, random_hex)
+
+    def annotation(self, level: Literal["notice", "warning", "error"], message: str) -> str:
+        from reporters import commands
+
+        return commands.annotation(level, message)
+
+    def mask(self, secret: str) -> tuple[str, ...]:
+        from reporters import commands
+
+        return commands.mask(secret)
+
+    def stop(self, token: str) -> str:
+        from reporters import commands
+
+        return commands.stop(token)
+
+    def resume(self, token: str) -> str:
+        from reporters import commands
+
+        return commands.resume(token)
+
+    def harmless(self, text: str) -> tuple[str, ...]:
+        from reporters import commands
+
+        return commands.harmless(text)
 
 
 def _render(report: GateReport, kind: str) -> str:

@@ -30,23 +30,25 @@ _BREAKS = tuple(
         r"\b[0-9a-f]{4}(?=[0-9a-f]{3,36}\b)",  # a commit
     )
 )
-_ENTITIES = {
-    "&": "&amp;",
-    "<": "&lt;",
-    ">": "&gt;",
-    '"': "&quot;",
-    "'": "&#39;",
-    "`": "&#96;",
-    "*": "&#42;",
-    "_": "&#95;",
-    "[": "&#91;",
-    "]": "&#93;",
-    "|": "&#124;",
-    "\\": "&#92;",
-    "~": "&#126;",
-    "$": "&#36;",
-    _BREAK: "&#8203;",
-}
+_ENTITIES = str.maketrans(
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        '"': "&quot;",
+        "'": "&#39;",
+        "`": "&#96;",
+        "*": "&#42;",
+        "_": "&#95;",
+        "[": "&#91;",
+        "]": "&#93;",
+        "|": "&#124;",
+        "\\": "&#92;",
+        "~": "&#126;",
+        "$": "&#36;",
+        _BREAK: "&#8203;",
+    }
+)
 _IN_WORD = re.compile(r"(?<=[0-9A-Za-z])_(?=[0-9A-Za-z])")
 _BLOCK_START = re.compile(r"(?:[#+=/:-]|[0-9]{1,9}(?=[.)]))")
 _BACKTICKS = re.compile(r"`+")
@@ -55,14 +57,26 @@ _BACKTICKS = re.compile(r"`+")
 def visible(text: str) -> str:
     """One line in which nothing hides: line ends become ``⏎``, tabs spaces, every control, bidirectional, zero-width and
     unassigned character its code point in brackets. Idempotent."""
-    text = _LINE_ENDS.sub(" ⏎ ", text).replace("\t", " ")
-    return "".join(f"⟨U+{ord(char):04X}⟩" if _hides(char) else char for char in text).strip()
+    if text.isprintable() and text.isascii():
+        return text.strip()
+    return _LINE_ENDS.sub(" ⏎ ", text).translate(_SHOWN).strip()
+
+
+class _Shown(dict[int, int | str]):
+    """A translation table that decides on each character the first time it is met."""
+
+    def __missing__(self, point: int) -> int | str:
+        char = chr(point)
+        hides = not char.isprintable() if char.isascii() else _hides(char)
+        self[point] = " " if char == "\t" else f"⟨U+{point:04X}⟩" if hides else point
+        return self[point]
 
 
 def _hides(char: str) -> bool:
-    if char.isascii():
-        return not char.isprintable()
     return char in _INVISIBLE or 0xE0100 <= ord(char) <= 0xE01EF or unicodedata.category(char) in _INVISIBLE_CATEGORIES
+
+
+_SHOWN = _Shown()
 
 
 def escape(text: str) -> str:
@@ -70,8 +84,8 @@ def escape(text: str) -> str:
     text = visible(text)
     for pattern in _BREAKS:
         text = pattern.sub(lambda match: match[0] + _BREAK, text)
-    kept = {match.start() for match in _IN_WORD.finditer(text)}
-    escaped = "".join(char if index in kept else _ENTITIES.get(char, char) for index, char in enumerate(text))
+    # A tab can't be in visible text, so it can stand for an underscore that needs no escape.
+    escaped = _IN_WORD.sub("\t", text).translate(_ENTITIES).replace("\t", "_")
     start = _BLOCK_START.match(escaped)
     if start is None:
         return escaped
@@ -94,13 +108,14 @@ def cut(text: str, limit: int) -> str:
 
     A base character keeps its combining marks: both stay or both go.
     """
-    text = visible(text)
-    if len(text) <= limit:
-        return text
-    end = max(limit - 1, 0)
-    while 0 < end < len(text) and (unicodedata.combining(text[end]) or text[end] == "\ufe0f"):
+    looked_at = 4 * limit + 200  # of a text of megabytes only its beginning is read
+    line = visible(text[:looked_at])
+    if len(line) <= limit and len(text) <= looked_at:
+        return line
+    end = min(len(line), max(limit - 1, 0))
+    while 0 < end < len(line) and (unicodedata.combining(line[end]) or line[end] == "\ufe0f"):
         end -= 1
-    return text[:end].rstrip() + "…"
+    return line[:end].rstrip() + "…"
 
 
 def size(text: str) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gate.domain.base import Severity
-from gate.domain.evidence import FallbackCount
+from gate.domain.base import FallbackCount, Severity
 from gate.domain.findings import Finding
 from gate.domain.plan import Arm
 from gate.domain.report import (

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from gate.domain.report import GateReport
 from gate.domain.seeding import SessionSeed
 from gate.errors import ConfigurationError
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
-from gate.protocols import Clock, Repository, Sandbox
+from gate.protocols import Clock, Forge, Repository, Sandbox
 from gate.settings import ModelChoice, Settings
 
 
@@ -24,6 +24,49 @@ class BoundModels(NamedTuple):
     """For the report's footer: names by role, or that a recording was replayed."""
     notes: tuple[str, ...]
     """What every reader must know, such as a family that judges itself."""
+
+
+class ActionTexts(Protocol):
+    """All that the Action writes for people and for the runner, by the reporters; they hold every rule of escaping."""
+
+    def comment(self, report: GateReport, key: str) -> tuple[str, str]:
+        """(marker, body) of the pull request comment; ``key`` keeps several gates of one repository apart."""
+
+    def summary(self, report: GateReport, notes: Sequence[str], limit: int) -> str:
+        """The job's summary page in at most ``limit`` bytes."""
+
+    def summary_note(self, headline: str, lines: Sequence[str], notes: Sequence[str]) -> str:
+        """The summary of a job that judged nothing."""
+
+    def status(self, report: GateReport) -> str:
+        """The status of a report."""
+
+    def status_failure(self, message: str) -> str:
+        """The status where there is no report."""
+
+    def status_words(self, moment: Literal["running", "cancelled", "crashed"]) -> str:
+        """The status at moments that have no report."""
+
+    def outputs(self, report: GateReport | None, **facts: Any) -> dict[str, str]:
+        """Every output, whatever happened (``reporters.outputs.outputs``)."""
+
+    def entries(self, values: Mapping[str, str], random_hex: Callable[[int], str]) -> str:
+        """Lines for GITHUB_OUTPUT or GITHUB_STATE that no value can break."""
+
+    def annotation(self, level: Literal["notice", "warning", "error"], message: str) -> str:
+        """The command that shows a message beside the job."""
+
+    def mask(self, secret: str) -> tuple[str, ...]:
+        """The commands that blot a secret out of the log."""
+
+    def stop(self, token: str) -> str:
+        """The command after which the runner takes none until ``resume``."""
+
+    def resume(self, token: str) -> str:
+        """The command that ends ``stop``."""
+
+    def harmless(self, text: str) -> tuple[str, ...]:
+        """Untrusted text as lines of which none can be a command."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +91,12 @@ class App:
     """One line for people, on standard error."""
     cancelled: threading.Event
     """Set by INT or TERM: no new run begins, sandboxes are removed, nothing more is judged."""
+    abort: Callable[[], None]
+    """Ends the program at once."""
+    make_forge: Callable[[bool], Forge]
+    """GitHub by the runner's environment. True: with little patience, for the end of a cancelled job. Raises
+    ConfigurationError."""
+    texts: ActionTexts
 
 
 def choose_models(

@@ -8,16 +8,13 @@ from collections.abc import Sequence
 import click
 
 from gate import __version__
+from gate.cli.action import action
 from gate.cli.app import App
 from gate.cli.check import check
+from gate.cli.failures import EXIT_CANCELLED, EXIT_CONFIGURATION, explain
 from gate.cli.report import report
 from gate.cli.run import run
 from gate.cli.verify import verify
-from gate.errors import Cancelled, ConfigurationError, GateError
-
-EXIT_CONFIGURATION = 2
-EXIT_INFRASTRUCTURE = 3
-EXIT_CANCELLED = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,7 +27,7 @@ def group() -> None:
     """
 
 
-for command in (run, check, verify, report):
+for command in (run, check, verify, report, action):
     group.add_command(command)
 
 
@@ -46,24 +43,5 @@ def main(app: App, arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show(file=sys.stderr)
         return EXIT_CONFIGURATION
-    except Cancelled as error:
-        app.say(f"cancelled: {error.message}")
-        return EXIT_CANCELLED
-    except ConfigurationError as error:
-        _tell(app, error)
-        return EXIT_CONFIGURATION
-    except GateError as error:
-        _tell(app, error)
-        return EXIT_INFRASTRUCTURE
-    except Exception:  # noqa: BLE001 - a crash left alone would exit with 1, which means that the gate says no
-        import traceback
-
-        app.say(traceback.format_exc())
-        app.say("error: the gate itself failed; nothing was judged. Please report the lines above.")
-        return EXIT_INFRASTRUCTURE
-
-
-def _tell(app: App, error: GateError) -> None:
-    app.say(f"error: {error.message}")
-    if error.remedy:
-        app.say(f"  what to do: {error.remedy}")
+    except Exception as error:  # noqa: BLE001 - a crash left alone would exit with 1, which means that the gate says no
+        return explain(error, app.say).exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +19,8 @@ from gate.evidence.bundle import Bundle
 from gate.evidence.redact import Redactor
 from gate.evidence.seal import seal_bundle
 from gate.pipeline import World, run, write_benchmarks
-from gate.settings import ModelChoice, Settings
+from gate.planning.plan import STATIC_REASONS
+from gate.settings import ModelChoice, Policy, Settings
 
 
 class TerminalProgress:
@@ -41,6 +43,19 @@ class TerminalProgress:
             self._say(f"run {self._done}: {label}: {outcome}")
 
 
+def session_policy(app: App, repository: str, base: str | None) -> Policy:
+    """The policy of the base branch's tip (``base``, else the default branch). Raises ConfigurationError for mistakes in it."""
+    from gate.intake.policy import read_policy
+
+    repo = app.open_repository(repository)
+    tip = repo.resolve(base) if base else repo.default_branch()
+    policy, findings = read_policy(repo, tip)
+    wrong = [f"{item.path}:{item.line or 1}: {item.message}" for item in findings if item.blocks]
+    if wrong:
+        raise ConfigurationError(f"The policy cannot be used. {'; '.join(wrong)}", remedy="Mend it on the base branch.")
+    return policy
+
+
 def session_settings(
     app: App,
     *,
@@ -52,21 +67,19 @@ def session_settings(
     out: str,
     models: Callable[[Mapping[str, str]], ModelChoice | None],
     record: str | None,
+    policy: Policy | None = None,
     **others: Any,
 ) -> Settings:
-    """Flags over policy over defaults (DESIGN.md 5). Raises ConfigurationError with all that is wrong."""
-    from gate.intake.policy import read_policy
+    """Flags over policy over defaults (DESIGN.md 5). Raises ConfigurationError with all that is wrong.
 
-    repo = app.open_repository(repository)
-    tip = repo.resolve(base) if base else repo.default_branch()
-    policy, findings = read_policy(repo, tip)
-    wrong = [f"{item.path}:{item.line or 1}: {item.message}" for item in findings if item.blocks]
-    if wrong:
-        raise ConfigurationError(f"The policy cannot be used. {'; '.join(wrong)}", remedy="Mend it on the base branch.")
+    ``policy``: where it has been read already.
+    """
+    if policy is None:
+        policy = session_policy(app, repository, base)
     choice = models({role.value: name for role, name in policy.models.items()})
     values = {
         "repository": repository,
-        "paths": paths,
+        "paths": tuple(_in_repository(app, repository, path) for path in paths),
         "base": base,
         "mode": mode or policy.mode or Mode.STANDARD,
         "enforce": enforce or policy.enforce or Enforce.STANDARD,
@@ -86,6 +99,16 @@ def session_settings(
     return settings
 
 
+def _in_repository(app: App, repository: str, path: str) -> str:
+    """A path as people write it, from the repository's folder or a folder inside it, as the repository knows it."""
+    root = app.open_repository(repository).root
+    place = os.path.normpath(Path(repository).resolve() / path)
+    try:
+        return Path(place).relative_to(root).as_posix()
+    except ValueError:
+        raise ConfigurationError(f"{path} lies outside the repository {root}.", remedy="Name a folder in it.") from None
+
+
 def _check_out(out: Path) -> None:
     """An earlier bundle is replaced; anything else in the way is left alone."""
     if not out.exists():
@@ -96,6 +119,17 @@ def _check_out(out: Path) -> None:
         raise ConfigurationError(
             f"--out {out} is not empty and holds no earlier result.", remedy="Name an empty or a new folder."
         )
+
+
+def session_id_of(seed: SessionSeed) -> str:
+    """From the seed, so that a replayed session asks the same questions."""
+    return seed.token("session", length=12)
+
+
+def _no_models(settings: Settings) -> str:
+    if settings.static_only is not None:
+        return f"none: static layers only, {STATIC_REASONS[settings.static_only]}"
+    return "none: no model key and no --model, static layers only"
 
 
 def run_session(app: App, settings: Settings) -> GateReport:
@@ -119,14 +153,14 @@ def run_session(app: App, settings: Settings) -> GateReport:
         ledger=app.make_ledger(settings, clock.today_iso()),
         clock=clock,
         seed=seed,
-        # From the seed, so that a replayed session asks the same questions.
-        session_id=seed.token("session", length=12),
+        session_id=session_id_of(seed),
         run_date=clock.today_iso(),
         progress=TerminalProgress(app.say),
         redactor=redactor,
-        models_text=bound.text if bound else "none: no model key and no --model, static layers only",
+        models_text=bound.text if bound else _no_models(settings),
         notes=bound.notes if bound else (),
         cancelled=app.cancelled,
+        abort=app.abort,
     )
     report = run(settings, world)
     bundle = Bundle(out)

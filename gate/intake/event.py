@@ -171,4 +171,4 @@ def _kind(value: object) -> str:
         return "null"
     if isinstance(value, bool | int | float):
         return str(value).lower()
-    return {str: "a text", list: "a list", tuple: "a list"}.get(type(value), "an object")
+    return "a text" if isinstance(value, str) else "a list" if isinstance(value, list) else "an object"

@@ -1,20 +1,31 @@
-"""``python -m tests.github``: fetch GitHub's OpenAPI description now, so that no test has to."""
+"""``python -m tests.github``: fetch GitHub's OpenAPI description now, so that no test has to.
+
+``--cached``: only say by the exit code whether it is here already. Exit: 0 it is here, 1 it is not, 3 it cannot be had.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 
-from tests.github.openapi import PACKAGE, ContractUnavailableError, slim_file
+from tests.github.openapi import PACKAGE, ContractUnavailableError, is_here, slim_file
 from tests.github.routes import PATHS
 
-started = time.monotonic()
-try:
-    path = slim_file(PATHS)
-except ContractUnavailableError as error:
-    print(f"openapi: {error}", file=sys.stderr)
-    raise SystemExit(3) from None
-print(
-    f"openapi: {PACKAGE} is ready ({path.stat().st_size // 1024} kB, {time.monotonic() - started:.1f} s)",
-    file=sys.stderr,
-)
+
+def main(arguments: list[str]) -> int:
+    """The exit code."""
+    if arguments == ["--cached"]:
+        return 0 if is_here(PATHS) else 1
+    started = time.monotonic()
+    try:
+        path = slim_file(PATHS)
+    except ContractUnavailableError as error:
+        print(f"openapi: {error}", file=sys.stderr)
+        return 3
+    size, seconds = path.stat().st_size // 1024, time.monotonic() - started
+    print(f"openapi: {PACKAGE} is ready ({size} kB, {seconds:.1f} s)", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -61,8 +61,7 @@ def slim_file(paths: Iterable[str]) -> Path:
         ContractUnavailableError: No npm, no answer, or another archive than the one that was pinned.
     """
     wanted = sorted(set(paths))
-    digest = hashlib.sha256("\n".join([str(_FORM), VERSION, *wanted]).encode()).hexdigest()[:16]
-    target = CACHE / f"github-{VERSION}-{digest}.json"
+    target = _slim_path(wanted)
     if target.is_file():
         return target
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -76,9 +75,23 @@ def slim_file(paths: Iterable[str]) -> Path:
     return target
 
 
+def is_here(paths: Iterable[str]) -> bool:
+    """Whether ``slim_file`` would fetch nothing."""
+    return _slim_path(sorted(set(paths))).is_file() or _whole_path().is_file()
+
+
+def _slim_path(wanted: Sequence[str]) -> Path:
+    digest = hashlib.sha256("\n".join([str(_FORM), VERSION, *wanted]).encode()).hexdigest()[:16]
+    return CACHE / f"github-{VERSION}-{digest}.json"
+
+
+def _whole_path() -> Path:
+    return CACHE / f"api.github.com-{VERSION}.json"
+
+
 def _whole() -> Path:
     """The whole description of api.github.com. It stays in the cache, so that another set of paths costs no fetch."""
-    target = CACHE / f"api.github.com-{VERSION}.json"
+    target = _whole_path()
     if target.is_file():
         return target
     npm = shutil.which("npm")
@@ -323,7 +336,12 @@ class Contract:
             rooted = _rooted(schema)
             validator = Draft202012Validator(rooted, registry=self._registry, format_checker=_FORMATS)
             self._validators[key] = validator
-        return [f"{key}: {error.json_path}: {error.message[:300]}" for error in validator.iter_errors(value)]
+        return [f"{key}: {error.json_path}: {_short(error.message)}" for error in validator.iter_errors(value)]
+
+
+def _short(message: str) -> str:
+    """The start names the value, the end what is wrong with it."""
+    return message if len(message) <= 300 else f"{message[:140]} … {message[-140:]}"
 
 
 def _rooted(schema: Json) -> Json:

@@ -1,0 +1,318 @@
+"""``skill-gate action``: the same job as ``run``, told by GitHub's runner and reported to GitHub."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from gate.cli.app import App, choose_models
+from gate.cli.failures import EXIT_CANCELLED, explain
+from gate.cli.inputs import ActionInputs, read_inputs
+from gate.cli.job import Nothing, Target, locate, refuse_unsafe, target_of
+from gate.cli.on_github import OnGitHub
+from gate.cli.runner import Runner
+from gate.domain.findings import Finding
+from gate.domain.report import GateReport, State
+from gate.errors import Cancelled, ConfigurationError
+from gate.settings import OWN_IMAGE, ModelChoice, Settings
+
+T = TypeVar("T")
+
+EVENT_BYTES = 64 * 1024 * 1024
+"""A payload has at most 25 MB."""
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def action(context: click.Context) -> int:
+    """Be the GitHub Action: inputs and event from the runner, report to GitHub.
+
+    The runner starts it; without arguments this is what the program does in a job. Exit codes are those of run.
+    """
+    return run_action(context.obj) if context.invoked_subcommand is None else 0
+
+
+@action.command("run")
+@click.pass_obj
+def run_command(app: App) -> int:
+    """Judge what the event is about (the default)."""
+    return run_action(app)
+
+
+@action.command("post")
+@click.pass_obj
+def post_command(app: App) -> int:
+    """Tidy up behind a run, whatever became of it: pending status, sandboxes."""
+    from gate.cli.post import clean_up
+
+    return clean_up(app)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a job ended."""
+
+    state: State
+    exit_code: int
+    headline: str
+    lines: tuple[str, ...] = ()
+    """What to do."""
+    report: GateReport | None = None
+    bundle: Path | None = None
+
+
+def run_action(app: App) -> int:
+    """The whole Action. Never raises: outputs, summary and status are written whatever happened."""
+    runner = Runner(app)
+    with runner:
+        return _Action(app, runner).run()
+
+
+def _noted_sandbox(app: App, runner: Runner) -> Callable[[], Any]:
+    def make() -> Any:
+        runner.save(sandboxes="1")
+        sandbox = app.make_sandbox()
+        sandbox.reap(None)  # on a runner that is kept, what a job that was killed has left
+        return sandbox
+
+    return make
+
+
+class _Action:
+    """One job: judge, then report. Whatever happens in between, every part of the report is tried."""
+
+    def __init__(self, app: App, runner: Runner) -> None:
+        self._leave = app.abort
+        self._app = replace(app, say=runner.say, make_sandbox=_noted_sandbox(app, runner), abort=self._abort)
+        self._runner = runner
+        self._github: OnGitHub | None = None
+        self._reporting = threading.Lock()
+        self._reported: int | None = None
+
+    def run(self) -> int:
+        """The exit code."""
+        try:
+            result = self._judge()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the status must not stay pending
+            result = self._failed(error)
+        return self._report(result)
+
+    def _abort(self) -> None:
+        """The session was told to stop and does not end: report without it, then leave. Called from another thread."""
+        self._report(self._failed(Cancelled("The run was cancelled while it waited for an answer.")))
+        self._leave()
+
+    def _report(self, result: Result) -> int:
+        """Report once, whoever comes first; returns the exit code that was reported."""
+        with self._reporting:
+            if self._reported is None:
+                self._reported = self._report_all(result)
+            return self._reported
+
+    def _report_all(self, result: Result) -> int:
+        # The status first: a job that is being cancelled has seconds left.
+        self._surely(lambda: self._resolve(result))
+        url = self._surely(lambda: self._comment(result)) or ""
+        self._surely(lambda: self._write_outputs(result, url))
+        self._surely(lambda: self._write_summary(result, url))
+        self._surely(lambda: self._say(result))
+        self._surely(lambda: _give_back(result.bundle))
+        return result.exit_code
+
+    # --- the job
+
+    def _judge(self) -> Result:
+        environ = self._app.environ
+        name = environ.get("GITHUB_EVENT_NAME", "")
+        refuse_unsafe(name)
+        from gate.cli.session import run_session, session_id_of
+        from gate.domain.seeding import SessionSeed
+        from gate.intake.event import read_event
+
+        event = read_event(name, _payload(environ), environ)
+        inputs = read_inputs(environ, event)
+        forge = self._app.make_forge(False) if "github" in self._app.secrets else None
+        target = target_of(event, inputs, forge, self._app.say)
+        if isinstance(target, Nothing):
+            return Result(State.PENDING, 0, target.headline, target.lines)
+        self._github = OnGitHub(self._app, self._runner, inputs, sha=target.head, number=target.number, forge=forge)
+        self._github.begin()
+        settings = self._settings(target, inputs)
+        self._runner.save(session=session_id_of(SessionSeed(settings.seed or "")))
+        report = run_session(self._app, settings)
+        return Result(
+            report.state, report.exit_code, report.headline, report.what_to_do, report, bundle=Path(settings.out)
+        )
+
+    def _settings(self, target: Target, inputs: ActionInputs) -> Settings:
+        """Inputs over policy where they may, else only where they are stricter."""
+        from gate.cli.session import session_policy, session_settings
+        from gate.cli.tighten import tighten
+
+        repository = str(self._runner.workspace)
+        commits = locate(self._app.open_repository(repository), target)
+        policy = session_policy(self._app, repository, commits.policy_at)
+        findings: tuple[Finding, ...] = ()
+        if not target.may_loosen:
+            asked = inputs
+            if target.number is None:  # an audit of a branch says nothing about a pull request: it may look at a part
+                asked = inputs.model_copy(update={"paths": (), "base": None})
+            kept, findings = tighten(asked, policy, workflow=self._runner.workflow_path)
+            if target.number is None:
+                kept = kept.model_copy(update={"paths": inputs.paths, "base": inputs.base})
+            inputs = kept
+        for finding in findings:
+            self._app.say(f"{finding.message}. {finding.remedy}")
+
+        def models(named: Mapping[str, str]) -> ModelChoice | None:
+            if target.static_only is not None:
+                return None
+            return choose_models(self._app, model=inputs.model, judge_model=inputs.judge_model, policy_models=named)
+
+        settings = session_settings(
+            self._app,
+            policy=policy,
+            paths=inputs.paths or target.paths,
+            repository=repository,
+            base=commits.base,
+            head=commits.head,
+            mode=inputs.mode,
+            enforce=inputs.enforce,
+            out=str(_out(self._runner, inputs, self._app.environ)),
+            models=models,
+            image=inputs.image or OWN_IMAGE,
+            jobs=inputs.jobs,
+            record=None,
+            exit_conditional=inputs.exit_conditional,
+            static_only=target.static_only,
+            input_findings=findings,
+        )
+        # Drawn here, so that the post step can be told the session before anything runs.
+        return settings if settings.seed else settings.model_copy(update={"seed": self._app.random_hex(32)})
+
+    def _failed(self, error: Exception) -> Result:
+        failure = explain(error, self._app.say)
+        if failure.exit_code == EXIT_CANCELLED:
+            words = self._app.texts.status_words("cancelled")
+        elif failure.crashed:
+            words = self._app.texts.status_words("crashed")
+        else:
+            words = self._app.texts.status_failure(failure.message)
+        lines = (failure.message, failure.remedy) if failure.remedy else (failure.message,)
+        return Result(State.ERROR, failure.exit_code, words, lines)
+
+    # --- the report
+
+    def _resolve(self, result: Result) -> None:
+        if self._github is not None:
+            words = self._app.texts.status(result.report) if result.report else result.headline
+            self._github.resolve(result.state, words, hurry=self._app.cancelled.is_set())
+
+    def _comment(self, result: Result) -> str:
+        if result.report is None or self._github is None or self._app.cancelled.is_set():
+            return ""
+        return self._github.comment(result.report)
+
+    def _write_outputs(self, result: Result, url: str) -> None:
+        report = bundle = ""
+        if result.report is not None and result.bundle is not None:
+            bundle = self._runner.for_later_steps(result.bundle)
+            report = self._runner.for_later_steps(result.bundle / "report.json")
+        self._runner.outputs(
+            self._app.texts.outputs(
+                result.report,
+                state=result.state,
+                exit_code=result.exit_code,
+                headline=result.headline,
+                report_path=report,
+                bundle_path=bundle,
+                comment_url=url,
+            )
+        )
+
+    def _write_summary(self, result: Result, url: str) -> None:
+        notes = list(self._github.notes) if self._github else []
+        if url:
+            notes.append(f"Comment: {url}")
+        if result.bundle is not None and result.report is not None:
+            notes.append(f"Bundle: {self._runner.for_later_steps(result.bundle)}")
+            text = self._app.texts.summary(result.report, notes, self._runner.summary_room())
+        else:
+            text = self._app.texts.summary_note(result.headline, result.lines, notes)
+        self._runner.summary(text)
+
+    def _say(self, result: Result) -> None:
+        self._app.say("")
+        self._app.say(result.headline)
+        if result.report is not None:
+            for line in result.lines:
+                self._app.say(f"  {line}")
+        if result.bundle is not None:
+            self._app.say(f"bundle: {self._runner.for_later_steps(result.bundle)}")
+        if result.state in (State.FAILURE, State.ERROR):
+            self._runner.annotate("error", " ".join((result.headline, *result.lines[-1:])))
+        elif result.state is State.PENDING:
+            self._runner.annotate("warning", result.headline)
+
+    def _surely(self, step: Callable[[], T]) -> T | None:
+        """One part of the report; where it fails, the others are still made."""
+        try:
+            return step()
+        except Exception as error:  # noqa: BLE001 - see above
+            explain(error, self._app.say)
+            return None
+
+
+def _payload(environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """The event's JSON. Raises ConfigurationError."""
+    path = environ.get("GITHUB_EVENT_PATH", "")
+    remedy = "Run this command as a GitHub Action; by hand use: skill-gate run"
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(EVENT_BYTES + 1)
+        if len(data) > EVENT_BYTES:
+            raise ValueError("it is too large")  # noqa: TRY301 - told like every other way in which it can be no payload
+        value = json.loads(data)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f"The event's payload (GITHUB_EVENT_PATH) cannot be read: {error}", remedy=remedy
+        ) from None
+    if not isinstance(value, dict):
+        raise ConfigurationError("The event's payload (GITHUB_EVENT_PATH) is no JSON object.", remedy=remedy)
+    return value
+
+
+def _out(runner: Runner, inputs: ActionInputs, environ: Mapping[str, str]) -> Path:
+    """Where the bundle goes: by default in the runner's temporary folder, which the next job finds empty.
+
+    Files of root in the workspace would break the next checkout of a runner that is kept (github-action.md 1.11).
+    """
+    workspace, temp = runner.workspace.resolve(), environ.get("RUNNER_TEMP")
+    if not inputs.out:
+        return Path(temp) / "skill-gate" if temp else workspace / ".skill-gate"
+    out = (workspace / inputs.out).resolve()
+    homes = [workspace, *([Path(temp).resolve()] if temp else [])]
+    if not any(out != home and out.is_relative_to(home) for home in homes):
+        raise ConfigurationError(
+            f"The input out {inputs.out} leaves the workspace.", remedy="Name a folder relative to the workspace."
+        )
+    return out
+
+
+def _give_back(bundle: Path | None) -> None:
+    """Let the bundle belong to whoever owns the folder that it is in: root's files cannot be cleared away by the runner."""
+    if bundle is None or os.geteuid() != 0 or not bundle.is_dir():
+        return
+    owner = bundle.parent.stat()
+    if owner.st_uid == 0:
+        return
+    for folder, folders, files in os.walk(bundle):
+        for name in (".", *folders, *files):
+            os.chown(os.path.join(folder, name), owner.st_uid, owner.st_gid, follow_symlinks=False)  # noqa: PTH118

@@ -1,0 +1,141 @@
+"""The two things that the Action writes on GitHub, one status and one comment, and how it gives way where it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from gate.cli.app import App
+from gate.cli.inputs import DEFAULT_CONTEXT, ActionInputs, CommentWhen
+from gate.cli.runner import Runner
+from gate.domain.report import GateReport, State
+from gate.errors import ConfigurationError, ForgeError
+from gate.protocols import Forge
+
+T = TypeVar("T")
+
+
+class OnGitHub:
+    """What one job writes about one commit and, where there is one, its pull request. Nothing here raises.
+
+    A token that only reads (a fork's, a job without ``permissions:``) is said once, in one notice; the verdict then stands
+    in the exit code, the summary and the bundle. Any other failure is a warning.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        runner: Runner,
+        inputs: ActionInputs,
+        *,
+        sha: str,
+        number: int | None,
+        forge: Forge | None = None,
+    ) -> None:
+        """``sha``: the commit that is judged. ``number`` None: no comment and no status, an audit."""
+        self._app = app
+        self._runner = runner
+        self._inputs = inputs
+        self._sha = sha
+        self._number = number
+        self._forge = forge
+        self._silent = False
+        self._pending = False
+        self.notes: list[str] = []
+        """For the summary: what could not be written."""
+
+    @property
+    def _writes_status(self) -> bool:
+        return self._number is not None and self._inputs.status and not self._silent
+
+    def begin(self) -> None:
+        """Set the status to pending, and leave for the post step what it needs to take that back."""
+        if not self._writes_status or not self._has_token():
+            return
+        # First what the post step needs: a kill between the two must not leave a pending status for ever.
+        self._runner.save(sha=self._sha, context=self._inputs.status_context, url=self._runner.run_url)
+        self._pending = True
+        self._set(State.PENDING, self._app.texts.status_words("running"))
+
+    def resolve(self, state: State, description: str, *, hurry: bool = False) -> None:
+        """Set the final status of the commit. ``hurry``: the job is being cancelled and has seconds left."""
+        if not self._writes_status or not self._has_token():
+            return
+        if hurry:
+            self._forge = None
+        if self._set(state, description, hurry=hurry) and self._pending:
+            self._runner.save(resolved=state.value)
+
+    def _set(self, state: State, description: str, *, hurry: bool = False) -> bool:
+        def write(forge: Forge) -> bool:
+            forge.set_status(self._sha, self._inputs.status_context, state, description, self._runner.run_url)
+            return True
+
+        return self._try("the status", write, hurry=hurry) is True
+
+    def comment(self, report: GateReport) -> str:
+        """Create or update the one comment of this gate; returns its address, empty where there is none.
+
+        Nothing is written to a pull request that is closed or has a newer head than the one that was judged.
+        """
+        number, when = self._number, self._inputs.comment
+        if number is None or when is CommentWhen.NEVER or self._silent or not self._has_token():
+            return ""
+        context = self._inputs.status_context
+        marker, body = self._app.texts.comment(report, "" if context == DEFAULT_CONTEXT else context)
+        bad = report.state in (State.FAILURE, State.ERROR)
+
+        def write(forge: Forge) -> str:
+            pull = forge.pull_request(number)
+            if pull.state != "open":
+                return self._left_alone("the pull request is closed")
+            if pull.head_sha != self._sha:
+                return self._left_alone("the pull request has a newer head than the one that was judged")
+            if when is CommentWhen.FAILURE and not bad and forge.find_comment(number, marker) is None:
+                return ""
+            written = forge.upsert_comment(number, marker, body, head_sha=self._sha)
+            if written.comment is None:
+                return self._left_alone("the pull request has a newer head than the one that was judged")
+            return written.comment.url
+
+        return self._try("the comment", write) or ""
+
+    def _left_alone(self, why: str) -> str:
+        text = f"The comment was not written: {why}."
+        self.notes.append(text)
+        self._runner.say(text)
+        return ""
+
+    def _has_token(self) -> bool:
+        if "github" in self._app.secrets:
+            return True
+        self._fall_silent("There is no github-token, so neither comment nor status can be written.")
+        return False
+
+    def _try(self, what: str, write: Callable[[Forge], T], *, hurry: bool = False) -> T | None:
+        try:
+            if self._forge is None:
+                self._forge = self._app.make_forge(hurry)
+            return write(self._forge)
+        except ForgeError as error:
+            if error.kind == "permission":
+                self._fall_silent(
+                    f"This job's token may not write {what}: {error.message} The verdict stands in the exit code, the "
+                    f"summary and the bundle. {error.remedy}"
+                )
+            else:
+                self._warn(f"Could not write {what}: {error.message} {error.remedy}".strip())
+        except ConfigurationError as error:
+            self._warn(f"Could not write {what}: {error.message} {error.remedy}".strip())
+        return None
+
+    def _fall_silent(self, text: str) -> None:
+        """Say once that nothing can be written, and try no more."""
+        if not self._silent:
+            self._silent = True
+            self.notes.append(text)
+            self._runner.annotate("notice", text)
+
+    def _warn(self, text: str) -> None:
+        self.notes.append(text)
+        self._runner.annotate("warning", text)
