@@ -67,7 +67,7 @@ def _head(report: GateReport, key: str) -> str:
 
 def _footer(report: GateReport) -> str:
     lines = [
-        f"Models: {escape(cut(report.models, 300))}; cost {words.total_cost(report)}.",
+        f"models: {escape(cut(report.models, 300))}; cost {words.total_cost(report)}.",
         f"Sandbox: {escape(cut(report.sandbox, 300))}.",
         f"Skill Gate {escape(report.gate_version)}, session {code(cut(report.session_id, 80))}.",
         f"Check it yourself: {code(words.VERIFY_HINT)} on the bundle finds every seal, quote, sum and verdict again.",
@@ -121,11 +121,10 @@ def _session(report: GateReport) -> _Section:
 
 
 def _fallbacks(report: GateReport) -> _Section:
-    total = sum(item.count for item in report.fallbacks)
-    if not total:
+    if not report.fallbacks:
         return _Section("Fallbacks: 0", (f"{words.NO_FALLBACKS}",))
     lines = [f"- {escape(cut(words.fallback_words(item), 200))}" for item in report.fallbacks]
-    return _Section(f"Fallbacks: {total}", (*lines, "- every other kind: 0"))
+    return _Section(f"Fallbacks: {words.fallback_total(report.fallbacks)}", (*lines, "- every other kind: 0"))
 
 
 def _usage(report: GateReport) -> list[str]:

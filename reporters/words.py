@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gate.domain.base import FallbackCount, Severity
 from gate.domain.findings import Finding
 from gate.domain.plan import Arm
@@ -136,6 +138,15 @@ def fallback_words(count: FallbackCount) -> str:
     """``grader: reply_fenced: 2``."""
     role = f"{count.role}: " if count.role else ""
     return f"{role}{count.kind}: {count.count}"
+
+
+INTENDED = ("reply_native", "reply_whole")
+"""Kinds that are counted with the fallbacks (DESIGN.md 9, the tier of every reply) and are none themselves."""
+
+
+def fallback_total(counts: Iterable[FallbackCount]) -> int:
+    """How often something went another way than intended."""
+    return sum(item.count for item in counts if item.kind not in INTENDED)
 
 
 def usage_cells(use: ModelUse) -> tuple[str, ...]:

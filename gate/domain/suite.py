@@ -88,7 +88,8 @@ class Case(Value):
     """One eval case."""
 
     eval_id: str
-    """From the file, as text; ``case-<n>`` (1-based position) where it gives none."""
+    """From the file, as text. Where it gives none: a slug of the case's name, else ``case-`` and the first 8 hex digits of
+    the prompt's SHA-256, so that no case changes its id when another one is put before it."""
     name: str = ""
     prompt: str = Field(min_length=1)
     type: CaseType = CaseType.HAPPY_PATH
@@ -108,12 +109,38 @@ class Case(Value):
     """SHA-256 over the case without this field: cases of base and head are matched by (eval_id, digest)."""
 
 
+class TriggerCase(Value):
+    """A prompt that should, or should not, make an agent open the skill. Kept and counted; not run by this version."""
+
+    id: str
+    query: str = Field(min_length=1)
+    should_trigger: bool
+    path: str = ""
+    """Repository-relative path of the file that holds it."""
+    line: int | None = None
+
+
+class SuiteSource(Value):
+    """One file that gave something to a suite."""
+
+    path: str
+    """Repository-relative."""
+    dialect: str
+    cases: tuple[str, ...] = ()
+    """``eval_id`` of each case that came from it, in its order."""
+    triggers: int = Field(default=0, ge=0)
+
+
 class Suite(Value):
     """All cases of a skill and where they came from."""
 
     path: str
     """Repository-relative path of the file that was read."""
     dialect: str
-    """``skill-creator``, ``agentskills``, ``skillsentry``, ``nvidia`` or ``skill-gate``."""
+    """Of that file: ``skill-gate``, ``skill-creator``, ``agentskills``, ``skillsentry``, ``nvidia``, or the name of another
+    reader in ``gate.intake.suite``."""
     cases: tuple[Case, ...]
     generated: bool = False
+    triggers: tuple[TriggerCase, ...] = ()
+    sources: tuple[SuiteSource, ...] = ()
+    """Every file that was read, in the order of precedence. Empty for a suite that was made by a program."""

@@ -23,7 +23,9 @@ from tests.story import git, make_repository
 from tests.unit.execution.world import shell
 
 NUMBER = 7
-SKILL = "---\nname: sums\ndescription: Adds numbers. Use when somebody asks for a sum.\n---\n# Sums\n\nAdd them {word}.\n"
+SKILL = (
+    "---\nname: sums\ndescription: Adds numbers. Use when somebody asks for a sum.\n---\n# Sums\n\nAdd them {word}.\n"
+)
 EVALS = json.dumps(
     {
         "skill_name": "sums",

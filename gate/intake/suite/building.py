@@ -6,11 +6,10 @@ import json
 import posixpath
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from gate.domain import checks
 from gate.domain.base import Json, digest_of
 from gate.domain.checks import CHECK_KINDS, Check, CheckParameters
 from gate.domain.skill import Skill, SkillFile
@@ -19,13 +18,8 @@ from gate.intake.notes import nearest, short
 
 _PARAMETERS: TypeAdapter[Any] = TypeAdapter(CheckParameters)
 _MODELS: dict[str, Any] = {
-    model.model_fields["kind"].default: model
-    for model in (
-        checks.ToolCallCount, checks.ArgsField, checks.ResponseContains, checks.ResponseNotContains,
-        checks.ResponseMatches, checks.ResponseNotMatches, checks.ResponseWordCount, checks.ResponseHasHeading,
-        checks.FileExists, checks.FileContains, checks.JsonField, checks.Command,
-    )
-}  # fmt: skip
+    model.model_fields["kind"].default: model for model in get_args(get_args(CheckParameters)[0])
+}
 _STRIPPED = ("evals", "files", "fixtures")
 
 
