@@ -1,6 +1,6 @@
 # Each target sets up what it needs, so that any of them is the first command on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint image engine venv browser lock
+.PHONY: help demo test bench lint image engine venv browser openapi lock
 
 # The first Python that is new enough; another one: make PYTHON=/path/to/python3
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -14,7 +14,7 @@ help: ## this list
 demo: venv image ## run the main job end to end on a repository of its own
 	$(BIN)/python examples/demo/run_demo.py
 
-test: venv image browser lint ## run all checks and all tests
+test: venv image browser openapi lint ## run all checks and all tests
 	$(BIN)/python -m pytest
 
 bench: venv image ## run all benchmarks at full size
@@ -37,6 +37,9 @@ image: engine ## build the sandbox image
 
 browser: ## install Chromium for the browser tests where that is possible
 	@.ci/browser
+
+openapi: ## fetch GitHub's own API description for the tests, once
+	@.ci/openapi
 
 venv: .venv/.ready ## make .venv from the lock file
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -122,6 +122,12 @@ class Repository(Protocol):
 
     def tree(self, commit: str, under: str = "") -> list[tuple[str, str, str]]:
         """(path, mode, blob id) of every entry below ``under``; submodules have mode 160000. Sorted by path."""
+
+    def paths(self, commit: str) -> Mapping[str, tuple[str, str]]:
+        """Path -> (mode, blob id) of every entry; cheap to ask for single paths."""
+
+    def find(self, commit: str, name: str) -> list[tuple[str, str, str]]:
+        """(path, mode, blob id) of every entry with this file name, in any case. Sorted by path."""
 
     def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
         """Contents by id, in one git process. Raises RepositoryError for an unknown id."""

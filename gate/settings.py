@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from gate.domain.base import Value
 from gate.domain.chat import Role
@@ -15,14 +19,55 @@ OWN_IMAGE = "@own"
 """As an image: the one of the container that the gate itself runs in, else ``DEFAULT_IMAGE``. No image can have this name."""
 DEFAULT_IMAGE = "skill-gate-sandbox:dev"
 
+MODES = (Mode.SMOKE, Mode.QUICK, Mode.STANDARD, Mode.FULL)
+"""Each does all that the ones before it do. ``regression`` compares with something else and is stricter than none."""
+LEVELS = (Enforce.ADVISORY, Enforce.STANDARD, Enforce.STRICT)
+
+
+class Way(StrEnum):
+    """In which direction a value is stricter."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    LATER = "later"
+    """Later in ``Strict.order``."""
+    TRUE = "true"
+    FEWER = "fewer"
+    """A part of what the policy lists."""
+    LISTED = "listed"
+    """One of the values that the policy names."""
+    NESTED = "nested"
+    """A mapping whose keys have directions of their own."""
+    POLICY_ONLY = "policy_only"
+    """Nobody but the policy of the base branch says this."""
+
+
+@dataclass(frozen=True)
+class Strict:
+    """The strict direction of a key of the policy (DESIGN.md 5): the one in which an input of a change may move it."""
+
+    way: Way
+    order: tuple[object, ...] = ()
+    unsaid: object = None
+    """What counts where the policy does not say it."""
+
+
+class Loosening(NamedTuple):
+    """An input that was not followed."""
+
+    key: str
+    given: object
+    why: str
+    """A clause: ``a change may only …``."""
+
 
 class Thresholds(Value):
     """Numbers of the decision; the defaults are DESIGN.md 4's."""
 
-    threshold: float = Field(default=0.80, gt=0, le=1)
-    release_delta: float = Field(default=0.15, gt=0, lt=1)
-    finished_share: float = Field(default=0.80, gt=0, le=1)
-    graded_share: float = Field(default=0.90, gt=0, le=1)
+    threshold: Annotated[float, Strict(Way.HIGHER)] = Field(default=0.80, gt=0, le=1)
+    release_delta: Annotated[float, Strict(Way.LOWER)] = Field(default=0.15, gt=0, lt=1)
+    finished_share: Annotated[float, Strict(Way.HIGHER)] = Field(default=0.80, gt=0, le=1)
+    graded_share: Annotated[float, Strict(Way.HIGHER)] = Field(default=0.90, gt=0, le=1)
 
 
 class Caps(Value):
@@ -45,20 +90,166 @@ class Waiver(Value):
     reason: str = ""
 
 
-class Policy(Value):
-    """``.github/skill-gate.yml`` of the base branch. Unknown keys are errors."""
+class Suppression(Value):
+    """A finding of the static scan that somebody has looked at and accepts, with an end."""
 
-    mode: Mode | None = None
-    enforce: Enforce | None = None
-    thresholds: Thresholds = Thresholds()
-    caps: Caps = Caps()
-    ignore: tuple[str, ...] = ()
+    rule: str = Field(pattern=r"^scan/[a-z-]+$")
+    path: str = Field(min_length=1)
+    """Glob pattern of the files it is about, from the repository's root."""
+    owner: str = Field(min_length=1)
+    expires: str
+    """ISO date; past it the suppression counts for nothing."""
+    reason: str = Field(min_length=1)
+
+
+class SigningTrust(Value):
+    """Whose signatures count. PEM texts, given by the base policy; nothing is ever fetched."""
+
+    public_keys: tuple[str, ...] = ()
+    """Elliptic curve public keys (P-256, P-384, P-521)."""
+    certificates: tuple[str, ...] = ()
+    """Certificates that a signing certificate must lead to."""
+
+
+class SkillThresholds(Value):
+    """Thresholds of one skill; what is not said is the repository's."""
+
+    threshold: float | None = Field(default=None, gt=0, le=1)
+    release_delta: float | None = Field(default=None, gt=0, lt=1)
+    finished_share: float | None = Field(default=None, gt=0, le=1)
+    graded_share: float | None = Field(default=None, gt=0, le=1)
+
+
+class SkillPolicy(Value):
+    """What holds for some skills only; what is not said is the repository's."""
+
+    thresholds: SkillThresholds = SkillThresholds()
+    manifest_errors: Literal["warn", "block"] | None = None
+    require_layer3: bool | None = None
+    require_signed: bool | None = None
+    image: str | None = Field(default=None, pattern=r"@sha256:[0-9a-f]{64}$")
+    """The sandbox image of these skills, by digest."""
+
+
+class Policy(Value):
+    """``.github/skill-gate.yml`` of the base branch. Unknown keys are errors; every key says what is stricter."""
+
+    mode: Annotated[Mode | None, Strict(Way.LATER, MODES, Mode.STANDARD)] = None
+    enforce: Annotated[Enforce | None, Strict(Way.LATER, LEVELS, Enforce.STANDARD)] = None
+    thresholds: Annotated[Thresholds, Strict(Way.NESTED)] = Thresholds()
+    caps: Annotated[Caps, Strict(Way.POLICY_ONLY)] = Caps()
+    ignore: Annotated[tuple[str, ...], Strict(Way.FEWER)] = ()
     """Glob patterns of paths that are no live skills, beside the built-in list."""
-    waivers: tuple[Waiver, ...] = ()
-    models: dict[Role, str] = Field(default_factory=dict)
-    image: str | None = None
-    manifest_errors: Literal["warn", "block"] = "warn"
-    require_layer3: bool = False
+    waivers: Annotated[tuple[Waiver, ...], Strict(Way.POLICY_ONLY)] = ()
+    suppressions: Annotated[tuple[Suppression, ...], Strict(Way.POLICY_ONLY)] = ()
+    models: Annotated[dict[Role, str], Strict(Way.LISTED)] = Field(default_factory=dict)
+    image: Annotated[str | None, Strict(Way.LISTED)] = None
+    manifest_errors: Annotated[Literal["warn", "block"], Strict(Way.LATER, ("warn", "block"))] = "warn"
+    require_layer3: Annotated[bool, Strict(Way.TRUE)] = False
+    require_signed: Annotated[bool, Strict(Way.TRUE)] = False
+    """A skill without a signature by ``trust`` is a manifest error."""
+    trust: Annotated[SigningTrust, Strict(Way.POLICY_ONLY)] = SigningTrust()
+    skills: Annotated[dict[str, SkillPolicy], Strict(Way.POLICY_ONLY)] = Field(default_factory=dict)
+    """Glob pattern of skill folders -> what holds for them instead."""
+
+    def for_skill(self, path: str) -> Policy:
+        """The policy of one skill folder. Of several patterns that match, the longer one decides (then the alphabet),
+        and the path itself above all: no order of keys in a file matters."""
+        found = self
+        matching = [pattern for pattern in self.skills if matches(pattern, path)]
+        for pattern in sorted(matching, key=lambda item: (item.strip("/") == path, len(item), item)):
+            own = self.skills[pattern].model_dump(exclude_none=True)
+            own["thresholds"] = {**found.thresholds.model_dump(), **own["thresholds"]}
+            found = Policy.model_validate({**found.model_dump(), **own})
+        return found
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether a glob pattern matches a path from the root: ``*`` and ``?`` within a name, ``**`` over names."""
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    pieces = re.split(r"(\*\*/?|\*|\?)", pattern.strip("/"))
+    return re.fullmatch("".join(signs.get(piece, re.escape(piece)) for piece in pieces), path, re.DOTALL) is not None
+
+
+def strict_direction(model: type[BaseModel], key: str) -> Strict:
+    """The strict direction of a key. Raises KeyError for an unknown key and for one that declares none."""
+    for item in model.model_fields[key].metadata:
+        if isinstance(item, Strict):
+            return item
+    raise KeyError(f"{model.__name__}.{key} declares no strict direction")
+
+
+def loosens(policy: BaseModel, key: str, given: Any) -> str | None:
+    """Why ``given`` would loosen a key of the base policy, as a clause; None: it is as strict, or stricter.
+
+    Raises KeyError for a key that is unknown.
+    """
+    strict = strict_direction(type(policy), key)
+    base: Any = getattr(policy, key)
+    if strict.way is Way.POLICY_ONLY:
+        return "only the policy of the base branch says this"
+    base = strict.unsaid if base is None and strict.unsaid is not None else base
+    if given == base:
+        return None
+    if strict.way is Way.NESTED:
+        whys = [f"{name}: {why}" for name, value in dict(given).items() if (why := loosens(base, name, value))]
+        return "; ".join(whys) or None
+    if strict.way is Way.LISTED:
+        named = sorted(base.values()) if isinstance(base, dict) else [base] if base is not None else []
+        asked = given.values() if isinstance(given, Mapping) else [given]
+        if all(item in named for item in asked):
+            return None
+        return f"a change may only pick what the policy names, and it names {', '.join(named) or 'none'}"
+    return None if _stricter(strict, given, base) else f"a change may only tighten this, which is {_said(base)}"
+
+
+def _stricter(strict: Strict, given: Any, base: Any) -> bool:
+    if strict.way is Way.HIGHER:
+        return bool(given >= base)
+    if strict.way is Way.LOWER:
+        return bool(given <= base)
+    if strict.way is Way.TRUE:
+        return bool(given)
+    if strict.way is Way.FEWER:
+        # A pattern with ``!`` takes folders back in, wherever it stands: those of the base stay, more of them may come.
+        # The others may only go, and what stays keeps its order: the last pattern that matches decides.
+        rest = iter(base)
+        kept = all(item in rest for item in given if item in base or not item.startswith("!"))
+        return kept and all(item in given for item in base if item.startswith("!"))
+    order = strict.order
+    return given in order and base in order and order.index(given) > order.index(base)
+
+
+def _said(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value)) or "empty"
+    return str(value.value if isinstance(value, StrEnum) else value)
+
+
+def tightened(policy: Policy, asked: Mapping[str, Any]) -> tuple[Policy, tuple[Loosening, ...]]:
+    """The base policy with every value of ``asked`` that is as strict or stricter, and the ones that are not.
+
+    Nothing that a pull request says can make the result looser than ``policy`` in any key. Raises KeyError for an
+    unknown key and ValidationError for a value that the key cannot have.
+    """
+    dropped: list[Loosening] = []
+    values = policy.model_dump()
+    for key, given in asked.items():
+        if strict_direction(Policy, key).way is Way.NESTED:
+            own = getattr(policy, key)
+            for name, value in dict(given).items():
+                why = loosens(own, name, value)
+                if why is None:
+                    values[key][name] = value
+                else:
+                    dropped.append(Loosening(f"{key}.{name}", value, why))
+            continue
+        why = loosens(policy, key, given)
+        if why is None:
+            values[key] = {**values[key], **given} if isinstance(given, Mapping) else given
+        else:
+            dropped.append(Loosening(key, given, why))
+    return Policy.model_validate(values), tuple(dropped)
 
 
 class ModelChoice(Value):

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+ANNOTATION_CHARACTERS = 3_000
+"""The runner cuts an annotation at 4,096 bytes or so; ours are cut at a place of our own."""
 MINIMUM_TOKEN = 16
 """The runner masks tokens of more than six characters by itself; this many cannot be guessed."""
 _LINES = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -18,6 +20,8 @@ _LINES = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 def annotation(level: Literal["notice", "warning", "error"], message: str, *, title: str = "Skill Gate") -> str:
     """The line that shows ``message`` beside the job. Any text may be in it."""
+    if len(message) > ANNOTATION_CHARACTERS:
+        message = message[: ANNOTATION_CHARACTERS - 1] + "…"
     return f"::{level} title={_property(title)}::{_data(message)}"
 
 

@@ -1,7 +1,8 @@
 """The Repository seam over the git program.
 
 Nothing of the repository runs: no hooks, no file-system monitor, no external diff, no text conversion, no filters, no
-fetch (also not the lazy one of a partial clone), no configuration but the repository's own. Every list is NUL-separated.
+lazy fetch of a partial clone, no configuration but the repository's own. A shallow clone is deepened, over https only and
+for so many steps only, where a commit or a merge base is not in it. Every list is NUL-separated.
 Paths are the repository's bytes decoded as UTF-8 with ``surrogateescape``. (DESIGN.md 3; github-action.md 1.10, 1.11.)
 """
 
@@ -9,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import stat
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -39,6 +41,10 @@ _DEFAULT_BRANCHES = (
     "refs/heads/main",
     "refs/heads/master",
 )
+DEEPENING = (50, 250, 1250, 6250)
+"""Commits from each tip that a shallow clone is deepened to, one after the other; then it is said, not tried further."""
+KEPT_LISTINGS = 3
+"""Commits whose listing is kept (8.5 MB for 100,000 files)."""
 _FULL_HISTORY = "Fetch the whole history (actions/checkout: fetch-depth: 0)."
 
 
@@ -51,13 +57,110 @@ def is_repository(path: str | Path) -> bool:
     return True
 
 
+class Listing(Mapping[str, tuple[str, str]]):
+    """Every entry of a commit, path -> (mode, object id), over git's own listing: an entry is parsed when it is asked for.
+
+    Most questions are about a few of 100,000 entries; who asks for many gets them all parsed.
+    """
+
+    _MANY = 64
+
+    def __init__(self, raw: bytes) -> None:
+        """``raw``: what ``git ls-tree -r -z`` printed."""
+        self._raw = raw
+        self._asked = 0
+        self._all: dict[str, tuple[str, str]] | None = None
+
+    def __getitem__(self, path: str) -> tuple[str, str]:
+        self._asked += 1
+        if self._all is None and self._asked > self._MANY:
+            self._all = {name: (mode, blob) for name, mode, blob in self._from(0)}
+        if self._all is not None:
+            return self._all[path]
+        try:
+            found = self._place(path.encode("utf-8", "surrogateescape") + b"\0")
+        except UnicodeEncodeError:
+            raise KeyError(path) from None
+        name, mode, blob = next(self._from(found), ("", "", "")) if found >= 0 else ("", "", "")
+        if name != path or not path:
+            raise KeyError(path)
+        return mode, blob
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for path, _, _ in self._from(0))
+
+    def __len__(self) -> int:
+        return self._raw.count(b"\0")
+
+    def under(self, folder: str) -> list[tuple[str, str, str]]:
+        """(path, mode, object id) of every entry below a folder, in git's order: they stand together."""
+        start = self._place(f"{folder}/".encode("utf-8", "surrogateescape"))
+        found: list[tuple[str, str, str]] = []
+        if start >= 0:
+            for entry in self._from(start):
+                if not entry[0].startswith(f"{folder}/"):
+                    break
+                found.append(entry)
+        return found
+
+    def named(self, name: str) -> list[tuple[str, str, str]]:
+        """(path, mode, object id) of every entry with this file name, in any case."""
+        found = []
+        for match in re.finditer(rb"[\t/](?:%s)\0" % _any_case(name), self._raw):
+            path, mode, blob = next(self._from(self._raw.rfind(b"\0", 0, match.start()) + 1))
+            if path.rpartition("/")[2].casefold() == name.casefold():  # else a tab inside a name
+                found.append((path, mode, blob))
+        return found
+
+    def _place(self, path: bytes) -> int:
+        """Where the first entry starts whose path starts with these bytes; -1: there is none."""
+        at = self._raw.find(b"\t" + path)
+        while at >= 0:
+            start = self._raw.rfind(b"\0", 0, at) + 1
+            if b"\t" not in self._raw[start:at]:  # else that tab is one inside a name
+                return start
+            at = self._raw.find(b"\t" + path, at + 1)
+        return -1
+
+    def _from(self, start: int) -> Iterator[tuple[str, str, str]]:
+        raw = self._raw
+        while start < len(raw):
+            end = raw.index(b"\0", start)
+            facts, _, path = raw[start:end].partition(b"\t")
+            mode, _, blob = facts.decode("ascii").split(" ", 2)
+            yield _path(path), mode, blob
+            start = end + 1
+
+
+def _any_case(name: str) -> bytes:
+    """An expression for the UTF-8 forms that case folding makes equal to an ASCII name."""
+    others = {"s": "\u017f", "k": "\u212a"}  # the two signs outside ASCII that fold into it
+    signs = [{char.lower(), char.upper(), others.get(char.lower(), char)} for char in name]
+    return "".join(f"(?:{'|'.join(re.escape(sign) for sign in sorted(one))})" for one in signs).encode()
+
+
 class GitRepository:
     """One repository on disk (a working tree, any folder in it, or a bare one). Thread-safe."""
 
-    def __init__(self, path: str | Path, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Raises RepositoryError where there is no git program or no repository."""
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        deepen: bool = True,
+        fetch_from: Sequence[str] = ("https",),
+    ) -> None:
+        """Raises RepositoryError where there is no git program or no repository.
+
+        ``deepen``: whether a shallow clone may be deepened from ``origin``. ``fetch_from``: the protocols allowed for
+        that; anything but https is for tests.
+        """
         given = Path(path)
         self._timeout_s = timeout_s
+        self._deepen_allowed = deepen
+        self._fetch_from = tuple(fetch_from)
+        self._listings: dict[str, Listing] = {}
+        self._why_not_deeper = ""
         self.location = str(path)
         self._commits: set[str] = set()
         """Full ids that git has confirmed: a commit stays what it is."""
@@ -88,19 +191,30 @@ class GitRepository:
                 return found
         remedy = "Check the spelling."
         if self._is_shallow():
-            remedy = f"The clone is shallow, so the commit may not be there. {_FULL_HISTORY}"
+            if _COMMIT_ID.fullmatch(revision) and self._fetch(1, (revision,)):
+                found = self._commit(revision)
+                if found:
+                    self._commits.add(found)
+                    return found
+            remedy = f"The clone is shallow, so the commit may not be there{self._why_not_deeper}. {_FULL_HISTORY}"
         raise RepositoryError(f'There is no commit "{revision}" in {self.location}.', remedy=remedy)
 
     def merge_base(self, one: str, other: str) -> str:
         """The best common ancestor. Raises RepositoryError with a remedy where there is none."""
         first, second = self.resolve(one), self.resolve(other)
         answer = self._git("merge-base", first, second, check=False)
+        if answer.returncode == 1 and self._is_shallow():
+            found = deepen_until(
+                lambda: self._merge_base(first, second), lambda depth: self._fetch(depth, (first, second)), DEEPENING
+            )
+            if found is not None:
+                return found
+            raise RepositoryError(
+                f"The clone is shallow: the commit where {one} and {other} parted is not in it{self._why_not_deeper}.",
+                remedy=_FULL_HISTORY,
+            )
         if answer.returncode == 0:
             return answer.stdout.decode("ascii").split()[0]
-        if self._is_shallow():
-            raise RepositoryError(
-                f"The clone is shallow: the commit where {one} and {other} parted is not in it.", remedy=_FULL_HISTORY
-            )
         if answer.returncode == 1:
             raise RepositoryError(
                 f"{one} and {other} have no common history.", remedy="Name a base that the head was branched from."
@@ -138,19 +252,33 @@ class GitRepository:
     def tree(self, commit: str, under: str = "") -> list[tuple[str, str, str]]:
         """(path, mode, blob id) of every entry below a folder, sorted by path; empty where there is no such folder."""
         folder = under.strip("/")
-        listed = self._git(
-            "ls-tree", "-r", "-z", "--full-tree", self.resolve(commit), "--", *([folder] if folder else [])
-        )
-        entries = []
-        for entry in listed.stdout.split(b"\0"):
-            if entry:
-                facts, _, path = entry.partition(b"\t")
-                mode, _, blob = facts.decode("ascii").split(" ", 2)
-                entries.append((_path(path), mode, blob))
-        if folder:
-            entries = [entry for entry in entries if entry[0].startswith(f"{folder}/")]
-        entries.sort()
-        return entries
+        found = self.resolve(commit)
+        if not folder:
+            entries = [(path, mode, blob) for path, (mode, blob) in self.paths(found).items()]
+        elif found in self._listings:
+            entries = self._listings[found].under(folder)
+        else:
+            # A file of that name is listed too, and is not below the folder.
+            entries = Listing(self._git("ls-tree", "-r", "-z", "--full-tree", found, "--", folder).stdout).under(folder)
+        return sorted(entries)
+
+    def paths(self, commit: str) -> Mapping[str, tuple[str, str]]:
+        """Path -> (mode, blob id) of every entry of a commit, parsed where it is asked for."""
+        return self._listing(commit)
+
+    def find(self, commit: str, name: str) -> list[tuple[str, str, str]]:
+        """(path, mode, blob id) of every entry with this file name, in any case, sorted by path."""
+        return sorted(self._listing(commit).named(name))
+
+    def _listing(self, commit: str) -> Listing:
+        found = self.resolve(commit)
+        listing = self._listings.get(found)
+        if listing is None:
+            listing = Listing(self._git("ls-tree", "-r", "-z", "--full-tree", found).stdout)
+            for old in list(self._listings)[: max(0, len(self._listings) + 1 - KEPT_LISTINGS)]:
+                self._listings.pop(old, None)
+            self._listings[found] = listing
+        return listing
 
     def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
         """Contents by id, in one git process.
@@ -235,6 +363,28 @@ class GitRepository:
         text = answer.stdout.decode("ascii", "replace").strip()
         return text if answer.returncode == 0 and text else None
 
+    def _merge_base(self, one: str, other: str) -> str | None:
+        answer = self._git("merge-base", one, other, check=False)
+        return answer.stdout.decode("ascii").split()[0] if answer.returncode == 0 else None
+
+    def _fetch(self, depth: int, commits: Sequence[str]) -> bool:
+        """Fetch commits and ``depth`` of their history from ``origin``; False (and why) where that cannot be."""
+        if not self._deepen_allowed:
+            return False
+        url = self._git("config", "--get", "remote.origin.url", check=False).stdout.decode("utf-8", "replace").strip()
+        scheme = url.partition("://")[0].lower() if "://" in url else ""
+        if scheme not in self._fetch_from:
+            self._why_not_deeper = ", and it is deepened over https only, which origin is not" if url else ""
+            return False
+        # The address and not the name: settings of the remote could name a program to run.
+        answer = self._git(
+            "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head",
+            f"--depth={depth}", "--end-of-options", url, *commits, check=False, protocols=self._fetch_from,
+        )  # fmt: skip
+        if answer.returncode != 0:
+            self._why_not_deeper = f", and git fetch failed: {_last_line(answer.stderr)}".rstrip(".")
+        return answer.returncode == 0
+
     def _is_shallow(self) -> bool:
         return self._git("rev-parse", "--is-shallow-repository", check=False).stdout.strip() == b"true"
 
@@ -280,20 +430,23 @@ class GitRepository:
             raise RepositoryError(f"git stopped before it gave the file {blob} of {self.location}.", remedy=remedy)
         raise RepositoryError(f"The file {blob} is not in {self.location}.", remedy=remedy)
 
-    def _argv(self, *arguments: str) -> list[str]:
+    def _argv(self, *arguments: str, protocols: Sequence[str] = ()) -> list[str]:
+        allowed = [part for name in protocols for part in ("-c", f"protocol.{name}.allow=always")]
         return [
             "git", "-C", str(self.root), "--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false",
-            "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "-c", f"safe.directory={self.root}",
-            *arguments,
+            "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", *allowed,
+            "-c", f"safe.directory={self.root}", *arguments,
         ]  # fmt: skip
 
-    def _git(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+    def _git(
+        self, *arguments: str, check: bool = True, protocols: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[bytes]:
         try:
             answer = subprocess.run(
-                self._argv(*arguments),
+                self._argv(*arguments, protocols=protocols),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                env=_environment(),
+                env=_environment(protocols),
                 timeout=self._timeout_s,
                 check=False,
             )
@@ -315,9 +468,33 @@ class GitRepository:
         return RepositoryError(f"git {command} failed in {self.location}: {_last_line(answer.stderr)}", remedy=remedy)
 
 
-def _environment() -> dict[str, str]:
+def deepen_until(
+    ask: Callable[[], str | None], fetch: Callable[[int], bool], depths: Sequence[int] = DEEPENING
+) -> str | None:
+    """What ``ask`` answers once enough history is there; None where no depth was enough or a fetch failed.
+
+    ``fetch`` gets each depth in turn until ``ask`` has an answer: tj-actions/changed-files#668 and kin show that one fixed
+    depth is never right.
+    """
+    for depth in depths:
+        if not fetch(depth):
+            return None
+        found = ask()
+        if found is not None:
+            return found
+    return None
+
+
+_NETWORK = (
+    "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+_COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+def _environment(protocols: Sequence[str] = ()) -> dict[str, str]:
     """An own, small environment: variables of the outside (GIT_DIR, GIT_EXTERNAL_DIFF …) must not redirect git."""
     return {
+        **({name: os.environ[name] for name in _NETWORK if name in os.environ} if protocols else {}),
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": "/nonexistent",
         "LC_ALL": "C",
@@ -328,7 +505,7 @@ def _environment() -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",  # a replace ref would show other content than the commit has
         "GIT_NO_LAZY_FETCH": "1",  # git before 2.45 does not know it; protocol.allow=never holds there
-        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_ALLOW_PROTOCOL": ":".join(protocols),
     }
 
 

@@ -63,9 +63,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Patience:
-    """How long one call of a method may take, requests and waits together, and how often it asks."""
+    """How long one call of a method may take, requests and waits together, and how many failures it takes."""
 
     tries: int = 4
+    """The last failure that is taken; each page of a list is a request, not a try."""
     total_s: float = 120.0
     request_s: float = 20.0
     """For one request, from looking up the name to the last byte."""
@@ -389,8 +390,8 @@ class GitHubForge:
     def _once(self, call: _Call, verb: str, path: str, body: Any) -> dict[str, Any]:
         """One object, asked for once. Raises _FailedError."""
         row = self._send(call, verb, path, body, None)[1]
-        if not isinstance(row, dict) or "id" not in row:
-            raise _moved(row)
+        if not isinstance(row, dict):
+            raise _unreadable("something else than a JSON object")
         return row
 
     def _reply(

@@ -7,6 +7,7 @@ import json
 import click
 
 from gate.cli.app import App
+from gate.cli.terminal import visible
 
 
 @click.command()
@@ -38,8 +39,3 @@ def check(app: App, paths: tuple[str, ...], as_json: bool) -> int:
         cases = sum(len(skill.suite.cases) for skill in skills if skill.suite)
         click.echo(f"{len(skills)} skills, {cases} eval cases, {len(unusable)} unusable")
     return 1 if unusable else 0
-
-
-def visible(text: str) -> str:
-    """Untrusted text for a terminal: control characters shown as escapes, so that it can steer nothing."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -113,7 +113,10 @@ class Runner:
         return SUMMARY_BYTES - taken
 
     def summary(self, text: str) -> None:
-        """Add to the step's page."""
+        """Add to the step's page. What has no room is said and left out: the runner would drop the whole page."""
+        if len(text.encode("utf-8", "replace")) > self.summary_room():
+            self.say("the summary has no room on the step's page and was left out; see the bundle")
+            return
         self._append("GITHUB_STEP_SUMMARY", text)
 
     def _append(self, variable: str, text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gate.cli.app import App
+from gate.cli.terminal import visible
 from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport
 from gate.domain.seeding import SessionSeed
@@ -178,7 +179,7 @@ def report_session(app: App, report: GateReport, out: Path, *, as_json: bool) ->
     if as_json:
         click.echo((out / "report.json").read_text(encoding="utf-8"), nl=False)
     app.say("")
-    app.say(report.headline)
+    app.say(visible(report.headline))
     for line in report.what_to_do:
-        app.say(f"  {line}")
+        app.say(f"  {visible(line)}")
     app.say(f"bundle: {out}   comment: {out / 'report.md'}   page: {out / 'report.html'}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gate.cli.app import App
-from gate.cli.check import visible
+from gate.cli.terminal import visible
 
 
 @click.command()

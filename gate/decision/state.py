@@ -55,7 +55,7 @@ TO_DO = {
     Verdict.ERROR: "nothing was judged: see the first reason, check model provider and container engine, then run again",
     Verdict.INCONCLUSIVE: "add cases or runs (mode full), or make the named check pass in every run",
     Verdict.BLOCKED: "provide what the cases need (a mock for each MCP server, a tool, a key), then run again",
-    Verdict.NO_EVALS: "write evals; skill-gate init --draft drafts a first suite",
+    Verdict.NO_EVALS: "write evals: a first case in evals/skill-gate.yaml or evals/evals.json is enough to begin",
     Verdict.CONDITIONAL: "read the reasons before you rely on it; strict enforcement does not accept it",
 }
 NOT_MEASURED_TO_DO = {

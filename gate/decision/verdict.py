@@ -173,7 +173,7 @@ def _no_evals(look: Look) -> list[str]:
     if plan.change.kind is ChangeKind.DELETED:
         return []
     if plan.suite is None or not plan.suite.cases:
-        return ["the skill has no evals: nothing was run; skill-gate init --draft writes a first suite"]
+        return ["the skill has no evals: nothing was run"]
     severities = [item.severity for case in plan.suite.cases for item in case.checks]
     severities += [item.severity for case in plan.suite.cases for item in case.expectations]
     if set(severities) <= {Severity.INFO}:

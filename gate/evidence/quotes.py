@@ -23,6 +23,8 @@ MINIMUM_CJK = 4
 """A quote has one of the two at least (spaces and invisible characters do not count), and a letter or digit."""
 MAXIMUM_PLACES = 3
 """A text in more places says nothing about one of them, unless the source names the line."""
+SHORT_BLOCK = 200
+"""A longer response or output is never quoted whole by a quote that is too short; invisible characters count here."""
 SEGMENT_CHARACTERS = 12
 SEGMENT_CJK = 6
 """Each piece of a quote with an ellipsis has one of the two at least."""
@@ -60,8 +62,16 @@ _ALIKE = {
     "\u27e6": "[",
     "\u27e7": "]",
 }
+# The code points by which the gate shows a judge what would break a line, and the spaces by which it breaks what some
+# servers take for a control token (``gate.llm.prompting``): a judge copies what it sees.
+_SHOWN_BREAK = r"\[U\+(?:0085|2028|2029)\]"
+_SHOWN_CONTROL = r"\[U\+00(?P<control>[89][0-9A-F])\]"
+_BROKEN_TOKEN = re.compile(
+    r"(?<=<) (?=\||<SYS>>|</SYS>>|start_of_turn>|end_of_turn>|/s>)|(?<=\[) (?=/?INST\])", re.IGNORECASE
+)
 _SPOT = re.compile(
-    f"(?P<space>[{_SPACES}][{_SPACES}{_INVISIBLE}]*)|(?P<gone>[{_INVISIBLE}]+)|[{re.escape(''.join(_ALIKE))}]"
+    f"(?P<space>(?:[{_SPACES}]|{_SHOWN_BREAK})(?:[{_SPACES}{_INVISIBLE}]|{_SHOWN_BREAK})*)|(?P<gone>[{_INVISIBLE}]+)"
+    f"|{_SHOWN_CONTROL}|[{re.escape(''.join(_ALIKE))}]"
 )
 _SPACE_RUN = re.compile(f"[{_SPACES}]")
 _BLANK = re.compile(f"[{_SPACES}{_INVISIBLE}]")
@@ -145,8 +155,18 @@ def _normalised(text: str) -> Iterator[tuple[int, int, str]]:
         if spot["space"]:
             if found != " ":
                 yield spot.start(), spot.end(), " "
+        elif spot["control"]:
+            yield spot.start(), spot.end(), chr(int(spot["control"], 16))
         else:
             yield spot.start(), spot.end(), "" if spot["gone"] else _ALIKE[found]
+
+
+def _whole_tokens(text: str) -> Iterator[tuple[int, int, str]]:
+    for spot in _BROKEN_TOKEN.finditer(text):
+        yield spot.start(), spot.end(), ""
+
+
+_T1 = (_composed, _normalised, _whole_tokens)
 
 
 def _unescaped(text: str) -> Iterator[tuple[int, int, str]]:
@@ -156,9 +176,10 @@ def _unescaped(text: str) -> Iterator[tuple[int, int, str]]:
 
 def normalise(text: str) -> str:
     """The T1 form of a text: NFC, every run of white space one space, typographic quotes, dashes, ellipsis and
-    full-width ASCII as ASCII, invisible characters gone. No case folding.
+    full-width ASCII as ASCII, invisible characters gone, and what the gate shows in other characters than it recorded
+    (``gate.llm.prompting``) as it was recorded. No case folding.
     """
-    return _Chain(text, (_composed, _normalised)).text
+    return _Chain(text, _T1).text
 
 
 def _unescape(text: str) -> str:
@@ -177,13 +198,13 @@ class _Numbered:
 
     @cached_property
     def normal(self) -> _Chain:
-        return _Chain(self.block.text, (_composed, _normalised))
+        return _Chain(self.block.text, _T1)
 
     @cached_property
     def unescaped(self) -> _Chain:
         if "\\" not in self.block.text:
             return self.normal
-        return _Chain(self.block.text, (_unescaped, _composed, _normalised))
+        return _Chain(self.block.text, (_unescaped, *_T1))
 
     @cached_property
     def _breaks(self) -> list[int]:
@@ -245,7 +266,9 @@ class QuoteIndex:
     def check(self, text: str, source: str, *, allowed_tiers: frozenset[int]) -> Quote:
         """What code makes of a quote. First match decides:
 
-        1. ``too_short``: under MINIMUM_CHARACTERS and MINIMUM_CJK, or without a letter or digit.
+        1. ``too_short``: under MINIMUM_CHARACTERS and MINIMUM_CJK, unless it is all that the named response or output
+           says (an answer such as 42 is evidence of itself, wherever else these characters stand); or without a letter
+           or digit.
         2. ``wrong_source``: ``source`` names no block. ``notes_only``: it names a tier-3 block, never evidence (R29,
            R59). ``wrong_source``: its tier is not among ``allowed_tiers``.
         3. Not in the named block: ``notes_only`` where only notes hold it, ``wrong_source`` where another block does,
@@ -255,10 +278,11 @@ class QuoteIndex:
         5. Accepted: T0 as it is, T1 after ``normalise``, T2 in the JSON-unescaped view, T3 in pieces around an
            ellipsis. Offsets are into the block's own text.
         """
-        if _too_short(text):
-            return Quote(text=text, source=source, verdict=QuoteVerdict.TOO_SHORT)
         wanted = _SOURCE.fullmatch(source)
         named = self._blocks.get(int(wanted[1])) if wanted else None
+        whole = named is not None and _is_all(text, named)
+        if _too_short(text) and not (whole and _says_something(text)):
+            return Quote(text=text, source=source, verdict=QuoteVerdict.TOO_SHORT)
         if named is None:
             return Quote(text=text, source=source, verdict=QuoteVerdict.WRONG_SOURCE)
         if named.block.tier is Tier.NOTES:
@@ -271,7 +295,7 @@ class QuoteIndex:
         line = int(wanted[2]) if wanted and wanted[2] else None
         span = next((span for span in found.spans if line and _touches(named, span, line)), None)
         if span is None:
-            if self._places(found) > MAXIMUM_PLACES:
+            if not whole and self._places(found) > MAXIMUM_PLACES:
                 return Quote(text=text, source=source, verdict=QuoteVerdict.AMBIGUOUS)
             span = found.spans[0]
         start, end = span
@@ -309,10 +333,24 @@ def check_quote(text: str, source: str, blocks: Sequence[Block], *, allowed_tier
 
 
 def _too_short(text: str) -> bool:
-    seen = _BLANK.sub("", normalise(_unescape(text)))
-    if not any(char.isalnum() for char in seen):
-        return True
-    return len(seen) < MINIMUM_CHARACTERS and len(_CJK.findall(seen)) < MINIMUM_CJK
+    seen = _seen(text)
+    return not _says_something(text) or (len(seen) < MINIMUM_CHARACTERS and len(_CJK.findall(seen)) < MINIMUM_CJK)
+
+
+def _seen(text: str) -> str:
+    """What of a text a reader sees, without spaces."""
+    return _BLANK.sub("", normalise(_unescape(text)))
+
+
+def _says_something(text: str) -> bool:
+    return any(char.isalnum() for char in _seen(text))
+
+
+def _is_all(text: str, item: _Numbered) -> bool:
+    """Whether a text is the whole of a response or an output, as it is or normalised (T0, T1)."""
+    if item.block.kind not in ("response", "outputs") or len(item.block.text) > SHORT_BLOCK:
+        return False
+    return normalise(text).strip() == item.normal.text.strip()
 
 
 def _find(item: _Numbered, text: str) -> _Found | None:
@@ -329,7 +367,7 @@ def _find(item: _Numbered, text: str) -> _Found | None:
 
 
 def _long_enough(segment: str) -> bool:
-    seen = _BLANK.sub("", normalise(_unescape(segment)))
+    seen = _seen(segment)
     return len(seen) >= SEGMENT_CHARACTERS or len(_CJK.findall(seen)) >= SEGMENT_CJK
 
 

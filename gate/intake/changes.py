@@ -1,21 +1,28 @@
 """From two commits to the skills that changed between them (cases/README.md A5, B 33, B 35).
 
 A skill is a folder with a SKILL.md, in any spelling of case; its identity is its path. A SKILL.md below another skill
-belongs to the outer skill. Any file in a skill folder changes the skill.
+belongs to the outer skill. Any file in a skill folder changes the skill, and so does a file outside that its SKILL.md
+points to: agents follow ``../`` (cases/README.md A3: 455 of 13,373 skills do so).
+
+Only what the differences touch is looked at: of head's tree, the places of its SKILL.md files.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import posixpath
 import re
+import urllib.parse
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gate.domain.findings import Finding, Level
 from gate.domain.skill import (
+    EXECUTABLE,
     JUDGING_FOLDERS,
+    REGULAR,
     SUBMODULE,
     SYMLINK,
     ChangeKind,
@@ -43,6 +50,8 @@ _PASSIVE = re.compile(r"(licen[cs]e|copying|notice|readme)([-._].*)?", re.IGNORE
 _CONTAINER = "skills"
 """Below a folder of this name a SKILL.md is a skill of its own, also where the repository's root is one too."""
 _LISTED = 10
+_AT_ONCE = 200
+"""SKILL.md files in memory at the same time (the largest real one has 294 KB)."""
 
 
 class Folders(NamedTuple):
@@ -127,8 +136,7 @@ def changed_skills(
     repo: Repository, base: str, head: str, *, ignore: Sequence[str] = (), tree: CommitTree | None = None
 ) -> Changes:
     """The skills that differ between two commits. ``tree``: head's, where it was read already. Raises RepositoryError."""
-    entries = (tree or CommitTree(repo, head)).entries()
-    return _Comparison(repo, base, entries, repo.changed_paths(base, head), ignore).result()
+    return _Comparison(repo, base, tree or CommitTree(repo, head), repo.changed_paths(base, head), ignore).result()
 
 
 class _Comparison:
@@ -136,7 +144,7 @@ class _Comparison:
         self,
         repo: Repository,
         base: str,
-        tree: Mapping[str, tuple[str, str]],
+        tree: CommitTree,
         changed: Sequence[tuple[str, str, str | None]],
         ignore: Sequence[str],
     ) -> None:
@@ -144,17 +152,19 @@ class _Comparison:
         self._base_commit = base
         self._tree = tree
         self._changed = changed
-        # The base's paths follow from head's and the differences: its whole tree need not be listed.
+        self._mds = {path: (mode, blob) for path, mode, blob in tree.skill_mds()}
+        # The base's SKILL.md files follow from head's and the differences: its tree need not be listed.
         appeared = {path for status, path, _ in changed if status in "ARC"}
         vanished = {path for status, path, _ in changed if status == "D"} | {
             old for status, _, old in changed if status == "R" and old is not None
         }
-        self._head = find_folders(tree, ignore)
-        self._base = find_folders((set(_only_skill_mds(tree)) - appeared) | vanished, ignore)
+        self._head = find_folders(self._mds, ignore)
+        self._base = find_folders((set(self._mds) - appeared) | vanished, ignore)
         self._notes = Notes(".", "changes")
 
     def result(self) -> Changes:
         touched = self._touched()
+        linked = self._linked(touched)
         added = sorted(self._head.live - self._base.live)
         deleted = sorted(self._base.live - self._head.live)
         candidates = added + sorted(self._head.ignored - self._base.ignored)
@@ -173,12 +183,13 @@ class _Comparison:
             for folder in deleted
             if renamed.get(folder) not in self._head.live
         ]
-        for folder in sorted(self._head.live & self._base.live & set(touched)):
-            skills.append(
-                _change(folder, ChangeKind.MODIFIED, touched[folder], visible=self._visible(folder, touched[folder]))
-            )
+        for folder in sorted(self._head.live & self._base.live & (set(touched) | set(linked))):
+            own, outside = touched.get(folder, set()), linked.get(folder, set())
+            visible = bool(outside) or self._visible(folder, own)
+            skills.append(_change(folder, ChangeKind.MODIFIED, own | outside, visible=visible))
+        self._copies([folder for folder in added if folder not in renamed.values()])
         self._say()
-        raw = {shown(folder): folder for folder in {*added, *deleted, *touched} if shown(folder) != folder}
+        raw = {shown(folder): folder for folder in {*added, *deleted, *touched, *linked} if shown(folder) != folder}
         return Changes(
             tuple(sorted(skills, key=lambda item: (item.path, item.kind))), self._notes.all(), self._head, raw, hidden
         )
@@ -197,6 +208,75 @@ class _Comparison:
             for folder, file in sides:
                 if folder is not None:
                     found.setdefault(folder, set()).add(file)
+        if "." in self._head.live & self._base.live:
+            self._handed_over(found)
+        return found
+
+    def _handed_over(self, found: dict[str, set[str]]) -> None:
+        """Files that did not change, but have come to or left a root skill because a skill in it came or went."""
+        differs = {path for _, path, _ in self._changed}
+        for folder in self._head.live ^ self._base.live:
+            for path, _, _ in self._tree.below(folder):
+                owners = {owner_of(path, self._head.live), owner_of(path, self._base.live)}
+                if path not in differs and "." in owners and len(owners) > 1:
+                    found.setdefault(".", set()).add(path)
+
+    def _linked(self, touched: Mapping[str, set[str]]) -> dict[str, set[str]]:
+        """Skill folder -> changed files outside it that its SKILL.md points to."""
+        changed = {side for _, path, old in self._changed for side in (path, old) if side is not None}
+        if not changed:
+            return {}
+        blobs: dict[str, str] = {}
+        for folder in self._head.live & self._base.live:
+            path = _skill_mds(self._mds_of(folder), folder)[0]
+            mode, blob = self._mds[path]
+            if mode in (REGULAR, EXECUTABLE):
+                blobs[folder] = blob
+        found: dict[str, set[str]] = {}
+        ordered = sorted(blobs)
+        for some in (ordered[at : at + _AT_ONCE] for at in range(0, len(ordered), _AT_ONCE)):
+            contents = self._repo.blobs([blobs[folder] for folder in some])
+            for folder in some:
+                data = contents[blobs[folder]]
+                if b"../" not in data and folder != ".":
+                    continue
+                outside = {
+                    path
+                    for target in outside_targets(data.decode("utf-8", "surrogateescape"), folder)
+                    for path in _at_or_below(target, changed, folder, self._head.live)
+                    if path not in touched.get(folder, ())
+                }
+                if outside:
+                    found[folder] = outside
+                    names = ", ".join(short(shown(path), 60) for path in sorted(outside)[:_LISTED])
+                    self._notes.add(
+                        Level.WARNING, "linked", f"the skill points to {names}, which changed and lies outside its folder; "
+                        "the agent under test does not get it", path=_skill_mds(self._mds_of(folder), folder)[0],
+                        remedy="Keep what a skill needs in its own folder.",
+                    )  # fmt: skip
+        return found
+
+    def _copies(self, added: Sequence[str]) -> None:
+        """A new skill whose SKILL.md stands elsewhere too, byte for byte."""
+        for folder in added:
+            own = _skill_mds(self._mds_of(folder), folder)[0]
+            for path, (mode, blob) in self._mds.items():
+                other = posixpath.dirname(path) or "."
+                if other != folder and other in self._head.live & self._base.live and (mode, blob) == self._mds[own]:
+                    self._notes.add(
+                        Level.NOTICE, "copy", f"a copy of the skill {short(shown(other))}, which is still there; it is judged as "
+                        "a new skill", path=own,
+                    )  # fmt: skip
+                    break
+
+    def _mds_of(self, folder: str) -> list[str]:
+        return self._by_folder.get(folder, [])
+
+    @functools.cached_property
+    def _by_folder(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for path in self._mds:
+            found.setdefault(posixpath.dirname(path) or ".", []).append(path)
         return found
 
     def _renames(self, deleted: Sequence[str], candidates: Sequence[str]) -> dict[str, str]:
@@ -205,11 +285,12 @@ class _Comparison:
             return {}
         before = {folder: {path: blob for path, mode, blob in self._repo.tree(self._base_commit, _under(folder))
                            if mode != SUBMODULE} for folder in deleted}  # fmt: skip
-        after: dict[str, dict[str, str]] = {folder: {} for folder in candidates}
-        for path, (mode, blob) in self._tree.items():
-            folder = owner_of(path, after)
-            if folder is not None and mode != SUBMODULE:
-                after[folder][path] = blob
+        after: dict[str, dict[str, str]] = {}
+        for folder in candidates:
+            entries = self._tree.below(folder)
+            after[folder] = {
+                path: blob for path, mode, blob in entries if mode != SUBMODULE and owner_of(path, candidates) == folder
+            }
         names = self._names({**before, **after})
         by_git = {(old, path) for status, path, old in self._changed if status == "R" and old is not None}
         scored = []
@@ -254,7 +335,7 @@ class _Comparison:
         passive = [name for name in names if _is_passive(name)]
         if not passive:
             return False
-        ids = [self._tree[path][1] for path in _skill_mds(self._tree, folder)[:1]]
+        ids = [self._mds[path][1] for path in _skill_mds(self._mds_of(folder), folder)[:1]]
         text = b"".join(self._repo.blobs(ids).values()).decode("utf-8", "replace")
         return any(name in text for name in passive)
 
@@ -267,12 +348,14 @@ class _Comparison:
                 folder = owner_of(side, self._head.ignored | self._base.ignored) if side else None
                 if folder is not None and owner_of(str(side), self._head.live | self._base.live) in (None, "."):
                     ignored[folder] += 1
-            mode, blob = self._tree.get(path, ("", "")) if status != "D" else ("", "")
-            if owner_of(path, self._head.live) is None and mode == SUBMODULE:
+            if status == "D" or owner_of(path, self._head.live) is not None:
+                continue
+            mode, blob = self._tree.entries().get(path, ("", ""))
+            if mode == SUBMODULE:
                 self._notes.add(
                     Level.NOTICE, "submodule", "a submodule changed; skills in it are not looked at", path=path
                 )  # fmt: skip
-            elif owner_of(path, self._head.live) is None and mode == SYMLINK:
+            elif mode == SYMLINK:
                 links.append((path, blob))
         if ignored:
             names = ", ".join(short(shown(folder), 60) for folder in sorted(ignored)[:_LISTED])
@@ -313,6 +396,40 @@ def _counts(name: str) -> bool:
 
 def _is_passive(name: str) -> bool:
     return "/" not in name and _PASSIVE.fullmatch(name) is not None
+
+
+def outside_targets(text: str, folder: str) -> set[str]:
+    """Repository-relative paths outside a skill folder that its SKILL.md names, in links, code or prose.
+
+    For the root skill: everything that it names, as skills of their own lie inside its folder.
+    """
+    found = set()
+    pattern = _NAMED if folder == "." else _UPWARD
+    for match in pattern.finditer(text):
+        written = match.group(1) or match.group(2)
+        for form in {written, urllib.parse.unquote(written, errors="surrogateescape")}:
+            name = re.split(r"[#?]", form, maxsplit=1)[0].rstrip(".,;:!")
+            target = posixpath.normpath(posixpath.join(folder, name))
+            if (
+                not target.startswith(("../", "/"))
+                and target not in ("..", ".")
+                and (folder == "." or not f"{target}/".startswith(f"{folder}/"))
+            ):
+                found.add(target)
+    return found
+
+
+_UPWARD = re.compile(r"<((?:[^\s<>]*/)?\.\./[^<>\n]*)>|((?:[^\s<>()\[\]\"'`|]*/)?\.\./[^\s<>()\[\]\"'`|]*)")
+_NAMED = re.compile(r"<([^<>\n]*/[^<>\n]*)>|([^\s<>()\[\]\"'`|]*/[^\s<>()\[\]\"'`|]*)")
+
+
+def _at_or_below(target: str, paths: Collection[str], folder: str, live: Collection[str]) -> list[str]:
+    """The file, or what is below the folder; not what is below a skill (its name is no link to its files) or around us."""
+    if target in paths:
+        return [target]
+    if target in live or folder == "." or folder.startswith(f"{target}/"):
+        return []
+    return [path for path in paths if path.startswith(f"{target}/")]
 
 
 def _share(old: Iterable[str], new: Iterable[str]) -> float:

@@ -83,6 +83,10 @@ class Notes:
         """An error that makes the skill invalid."""
         self.add(Level.ERROR, rule, message, line=line, column=column, remedy=remedy, blocks=True)
 
+    def error(self, rule: str, message: str, *, line: int | None = None, remedy: str = "") -> None:
+        """An error that leaves the rest usable."""
+        self.add(Level.ERROR, rule, message, line=line, remedy=remedy)
+
     def warn(self, rule: str, message: str, *, line: int | None = None, remedy: str = "") -> None:
         """A warning."""
         self.add(Level.WARNING, rule, message, line=line, remedy=remedy)

@@ -45,7 +45,7 @@ def read_session(repo: Repository, settings: Settings) -> Intake:
     tree = CommitTree(repo, head)
     if base is None:
         notes.notice("no-base", "no base commit is known, so every skill counts as new", remedy="Name one with --base.")
-        folders = find_folders(tree.paths(), ignore)
+        folders = find_folders([path for path, _, _ in tree.skill_mds()], ignore)
         changes = Changes((), (), folders, {}, {})
     else:
         changes = changed_skills(repo, base, head, ignore=ignore, tree=tree)

@@ -6,6 +6,7 @@ import bisect
 import itertools
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -28,7 +29,7 @@ class Tree(Protocol):
     def name(self) -> str | None:
         """What its outermost folder is called, where that says something about a skill in it."""
 
-    def paths(self) -> dict[str, str]:
+    def paths(self) -> Mapping[str, str]:
         """Path -> Git mode of every entry."""
 
     def skill_files(self, folder: str) -> tuple[SkillFile, ...]:
@@ -36,6 +37,22 @@ class Tree(Protocol):
 
     def read(self, path: str) -> bytes | None:
         """Content of a plain file; None for a link, a submodule and what is not there."""
+
+
+class _Modes(Mapping[str, str]):
+    """Path -> mode of every entry of a commit, without reading what nobody asks for."""
+
+    def __init__(self, entries: Mapping[str, tuple[str, str]]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, path: str) -> str:
+        return self._entries[path][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 class CommitTree:
@@ -47,20 +64,25 @@ class CommitTree:
     def __init__(self, repo: Repository, commit: str) -> None:
         self._repo = repo
         self._commit = commit
-        self._entries: dict[str, tuple[str, str]] | None = None
-        self._modes: dict[str, str] = {}
+        self._entries: Mapping[str, tuple[str, str]] | None = None
 
-    def entries(self) -> dict[str, tuple[str, str]]:
-        """Path -> (mode, blob id), read once. Raises RepositoryError."""
+    def entries(self) -> Mapping[str, tuple[str, str]]:
+        """Path -> (mode, blob id). Raises RepositoryError."""
         if self._entries is None:
-            self._entries = {path: (mode, blob) for path, mode, blob in self._repo.tree(self._commit)}
-            self._modes = {path: mode for path, (mode, _) in self._entries.items()}
+            self._entries = self._repo.paths(self._commit)
         return self._entries
 
-    def paths(self) -> dict[str, str]:
+    def paths(self) -> Mapping[str, str]:
         """As in Tree. Raises RepositoryError."""
-        self.entries()
-        return self._modes
+        return _Modes(self.entries())
+
+    def skill_mds(self) -> list[tuple[str, str, str]]:
+        """(path, mode, blob id) of every SKILL.md, in any case, sorted by path. Raises RepositoryError."""
+        return self._repo.find(self._commit, "SKILL.md")
+
+    def below(self, folder: str) -> list[tuple[str, str, str]]:
+        """(path, mode, blob id) of every entry below a folder (``.``: all), sorted by path. Raises RepositoryError."""
+        return self._repo.tree(self._commit, "" if folder == "." else folder)
 
     def skill_files(self, folder: str) -> tuple[SkillFile, ...]:
         """As in Tree. Raises RepositoryError."""

@@ -200,7 +200,10 @@ def on_github(who: Who, *, prefix: str = "") -> Iterator[Stage]:
     with FakeGitHub(prefix=prefix) as github:
         repository = github.add_repository("acme/skills", private=True)
         base = repository.add_commit({"skills/a/SKILL.md": "old"}, branch="main")
-        files: dict[str, str | bytes | File] = {"skills/a/SKILL.md": "# Größe\n", "skills/a/run.sh": File(b"true\n", "100755")}
+        files: dict[str, str | bytes | File] = {
+            "skills/a/SKILL.md": "# Größe\n",
+            "skills/a/run.sh": File(b"true\n", "100755"),
+        }
         head = repository.add_commit(files, parents=[base], branch="topic")
         fork = github.add_repository("octocat/skills", private=True, fork_of=repository)
         origin = {"member": None, "fork": fork, "deleted fork": "deleted"}[who]

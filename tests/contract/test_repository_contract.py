@@ -151,3 +151,30 @@ def test_reads_a_skill_folder_by_mode_and_never_through_links(made: Made) -> Non
     assert (files["sub"].data, files["SKILL.md"].data) == (b"", b"text")
     assert read().read_skill_files(commit, "skills/none") == ()
     assert len(read().read_skill_files(commit, ".")) == 5
+
+
+def test_single_entries_are_asked_for_by_path(made: Made) -> None:
+    writer, read = made
+    commit = writer.commit(
+        {"a/b": "1", "a/b\tc": "2", "c": "3", "é/x y": script("4"), **{f"many/{n}": str(n) for n in range(90)}}
+    )
+    repo = read()
+    paths = repo.paths(commit)
+    whole = {path: (mode, blob) for path, mode, blob in repo.tree(commit)}
+    for _ in range(2):
+        assert {path: paths.get(path) for path in whole} == whole
+        for missing in ("b", "a", "a/", "", "c\0", "é", "\ud800", "a/b\t"):
+            assert missing not in paths
+    assert dict(paths) == whole
+    assert len(paths) == len(whole)
+
+
+def test_entries_are_found_by_name_in_any_case_and_nothing_else_is(made: Made) -> None:
+    writer, read = made
+    commit = writer.commit(
+        {"SKILL.md": "1", "a/skill.md": "2", "b/Skill.MD": link("x"), "c/\u017f\u212aill.md": "4", "d/xSKILL.md": "5",
+         "e\tSKILL.md": "6", "f/SKILL.md/g": "7", "h/SKILLxmd": "8"}
+    )  # fmt: skip
+    assert [path for path, _, _ in read().find(commit, "SKILL.md")] == [
+        "SKILL.md", "a/skill.md", "b/Skill.MD", "c/\u017f\u212aill.md",
+    ]  # fmt: skip

@@ -140,6 +140,12 @@ class FakeRepository:
         entries = self._commits[self.resolve(commit)].items()
         return sorted((path, mode, blob) for path, (mode, blob) in entries if path.startswith(start))
 
+    def paths(self, commit: str) -> Mapping[str, tuple[str, str]]:
+        return self._commits[self.resolve(commit)]
+
+    def find(self, commit: str, name: str) -> list[tuple[str, str, str]]:
+        return [entry for entry in self.tree(commit) if entry[0].rpartition("/")[2].casefold() == name.casefold()]
+
     def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
         missing = [blob for blob in ids if blob not in self._blobs]
         if missing:

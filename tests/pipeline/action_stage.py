@@ -75,7 +75,7 @@ def _unescaped(text: str) -> str:
 def entries_in(path: Path) -> dict[str, str]:
     """A file of outputs or state, read as the runner reads it. AssertionError where it would fail the step."""
     values: dict[str, str] = {}
-    lines = iter(path.read_text(encoding="utf-8").split("\n")[:-1])
+    lines = iter(path.read_bytes().decode("utf-8").split("\n")[:-1])
     for line in lines:
         assert line, "an empty line between entries"
         equals, heredoc = line.find("="), line.find("<<")
@@ -178,15 +178,18 @@ class Stage:
         payload: Mapping[str, Any] | None = None,
         app: Callable[[App], App] = lambda app: app,
         state: Mapping[str, str] | None = None,
+        given: Mapping[str, str] | None = None,
         **inputs: str,
     ) -> Done:
-        """One step of the Action. ``inputs``: with underscores for dashes; the runner keeps the dashes."""
+        """One step of the Action. ``inputs`` and ``given``: with underscores for dashes; the runner keeps the dashes."""
         for name in ("output", "summary", "state"):
             (self.folder / name).write_bytes(b"")
         place = self.folder / "event.json"
         place.write_text(json.dumps(self.payload() if payload is None else payload), encoding="utf-8")
         environ = {**self.environ, "GITHUB_EVENT_NAME": event, "GITHUB_EVENT_PATH": str(place)}
-        environ |= {f"INPUT_{name.upper().replace('_', '-')}": value for name, value in inputs.items()}
+        environ |= {
+            f"INPUT_{name.upper().replace('_', '-')}": value for name, value in {**(given or {}), **inputs}.items()
+        }
         environ |= {f"STATE_{name}": value for name, value in (state or {}).items()}
         if self.token is not None:
             environ["INPUT_GITHUB-TOKEN"] = self.token.value

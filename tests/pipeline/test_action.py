@@ -376,6 +376,27 @@ def test_a_policy_of_the_pull_request_itself_decides_nothing(tmp_path: Path) -> 
         assert "takes effect after merge" in done.summary
 
 
+def test_a_tag_that_is_called_like_the_base_branch_does_not_stand_in_for_it(tmp_path: Path) -> None:
+    change = {"skills/sums/SKILL.md": SKILL.format(word="more"), ".github/skill-gate.yml": "enforce: advisory\n"}
+    with stage(tmp_path, main=strict_evals(), policy=SMOKE, change=change) as here:
+        for tag in ("main", "origin/main"):
+            git(here.workspace, "tag", tag, here.head)
+        done = here.run()
+        assert (here.report["enforce"], here.report["base_commit"]) == ("standard", here.base)
+        assert done.outputs["verdict"] == "conditional"
+
+
+def test_a_base_branch_that_moved_on_decides_with_its_newest_policy(tmp_path: Path) -> None:
+    with stage(tmp_path, main=strict_evals(), policy=SMOKE) as here:
+        git(here.workspace, "switch", "--quiet", "--create", "newer", here.base)
+        policy = here.workspace / ".github/skill-gate.yml"
+        policy.write_text(policy.read_text() + "enforce: strict\n")
+        git(here.workspace, "commit", "--all", "--quiet", "--message", "Stricter")
+        git(here.workspace, "update-ref", "refs/remotes/origin/main", "newer")
+        here.run()
+        assert (here.report["enforce"], here.report["base_commit"]) == ("strict", here.base)
+
+
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
@@ -390,7 +411,7 @@ def test_an_input_that_is_none_ends_with_2_and_says_what_was_expected(
     tmp_path: Path, inputs: Mapping[str, str], said: str
 ) -> None:
     with stage(tmp_path, change=NO_SKILL_CHANGES) as here:
-        done = here.run(**inputs)
+        done = here.run(given=inputs)
         assert done.code == 2
         assert said in done.text
         all_outputs_are_there(done)

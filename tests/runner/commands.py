@@ -159,9 +159,9 @@ class Commands:
                 self.problems.append(f"stop-commands with the token {command.data!r}")
                 return True
             self._token = command.data
-            self._show(line)
             if len(command.data) > _AUTO_MASK_LENGTH:
                 self._masks.add(command.data)
+            self._show(line)
         else:
             self._obey(command, line)
         self.commands.append(command)

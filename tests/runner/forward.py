@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 import threading
 from types import TracebackType
@@ -21,10 +22,11 @@ def bridge_address(client: docker.DockerClient) -> str:
     """
     facts = client.api.inspect_network("bridge")
     for config in facts.get("IPAM", {}).get("Config") or ():
-        gateway = str(config.get("Gateway", ""))
-        if gateway:
-            return gateway
-    raise LookupError("the engine's network `bridge` has no gateway address")
+        if config.get("Gateway"):
+            return str(config["Gateway"])
+        if config.get("Subnet"):  # older engines name no gateway where nobody has chosen one: it is the first address
+            return str(next(ipaddress.ip_network(config["Subnet"]).hosts()))
+    raise LookupError("the engine's network `bridge` has no address")
 
 
 class Forwarder:

@@ -89,12 +89,13 @@ class Runner:
         token: str = "",
         secrets: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
-        socket: Path = SOCKET,
+        socket: Path | None = SOCKET,
     ) -> None:
         """``action``: an action.yml, or what would be in one.
 
         ``token`` is GITHUB_TOKEN, ``secrets`` what the workflow hands over besides: both are masked. ``env`` is what
-        earlier steps and the workflow have set. ``socket``: what is mounted as /var/run/docker.sock.
+        earlier steps and the workflow have set. ``socket``: what is mounted as /var/run/docker.sock; the runner always
+        mounts something, None is a host that hands steps to something else than Docker.
         """
         self.paths = Paths(root.resolve(), repository)
         self.action = environment.read_action(action)
@@ -207,7 +208,8 @@ class Runner:
             line += ["-e", "CI=true"]
         if entrypoint:
             line += ["--entrypoint", entrypoint]
-        for source, target in ((self._socket, str(SOCKET)), *self.paths.mounts):
+        sockets = ((self._socket, str(SOCKET)),) if self._socket else ()
+        for source, target in (*sockets, *self.paths.mounts):
             line += ["-v", f"{source}:{target}"]
         line += [self._image, *arguments]
         commands = Commands(self._secrets)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from gate.domain.base import Json, digest_of
+from gate.domain.base import Json, digest_of, sha256_hex
 from gate.domain.checks import CHECK_KINDS, Check, CheckParameters
 from gate.domain.skill import Skill, SkillFile
-from gate.domain.suite import Case, FixtureFile
+from gate.domain.suite import Case, Expectation, FixtureFile
 from gate.intake.notes import nearest, short
 
 _PARAMETERS: TypeAdapter[Any] = TypeAdapter(CheckParameters)
@@ -145,6 +145,42 @@ def numbered_checks(found: list[Check]) -> tuple[Check, ...]:
         item if item.id else item.model_copy(update={"id": _free(f"c{index}", taken)})
         for index, item in enumerate(found, 1)
     )
+
+
+def numbered_expectations(found: Sequence[Expectation]) -> tuple[Expectation, ...]:
+    """Expectations with ids: given ones kept, the others ``e1`` … by position. Raises Complaint for a double id."""
+    taken = {item.id for item in found if item.id}
+    if len(taken) != sum(1 for item in found if item.id):
+        raise Complaint("two expectations have the same id", remedy="Ids must be unique in a case.")
+    return tuple(
+        item if item.id else item.model_copy(update={"id": _free(f"e{position}", taken)})
+        for position, item in enumerate(found, 1)
+    )
+
+
+def slug(name: str) -> str:
+    """A name as an id: lower-case ASCII letters, digits and hyphens, at most 48; empty where too little is left."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].strip("-")
+    return plain if len(plain) >= 3 else ""
+
+
+def stable_id(name: str, prompt: str, taken: Collection[str], prefix: str = "case") -> str:
+    """An id for a case that has none: it does not move when another case is put before it.
+
+    The slug of its name where there is one (with the digest behind it where that is taken), else ``case-`` and the first
+    8 hex digits of SHA-256 over the prompt with white space collapsed. Only equal prompts are told apart by position
+    (``-2`` …).
+    """
+    digest = sha256_hex(" ".join(prompt.split()).encode("utf-8", "backslashreplace"))[:8]
+    readable = slug(name)
+    found = readable or f"{prefix}-{digest}"
+    if readable and found in taken:
+        found = f"{readable}-{digest}"
+    number = 2
+    first = found
+    while found in taken:
+        found, number = f"{first}-{number}", number + 1
+    return found
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -222,3 +223,79 @@ def test_a_sha256_repository_is_read(tmp_path: Path) -> None:
     repo = GitRepository(folder)
     assert len(head) == 64
     assert list(repo.blobs([repo.tree(head)[0][2]]).values()) == [b"1"]
+
+
+def a_shallow_clone(tmp_path: Path, *, length: int = 400) -> tuple[Path, str, str, str]:
+    """A clone with one commit of a topic branch; (its folder, tip of main, where they parted, tip of the topic)."""
+    origin = GitFolder(tmp_path / "origin", bare=True)
+    lines = []
+    for number in range(1, length + 1):
+        origin_line = f"from :{number - 1}\n" if number > 1 else ""
+        lines.append(f"commit refs/heads/main\nmark :{number}\ncommitter A <a@b.example> {number} +0000\ndata 0\n{origin_line}"
+                     f"M 644 inline a\ndata 4\n{number:04}\n")  # fmt: skip
+    parted = length // 2
+    lines.append(f"commit refs/heads/topic\nmark :{length + 1}\ncommitter A <a@b.example> 9 +0000\ndata 0\nfrom :{parted}\n"
+                 "M 644 inline b\ndata 1\nb\n")  # fmt: skip
+    origin.git("fast-import", "--quiet", stdin="".join(lines).encode())
+    clone = tmp_path / "clone"
+    origin.git("clone", "-q", "--depth=1", "--branch=topic", f"file://{origin.folder}", str(clone))
+    tips = [origin.git("rev-parse", name) for name in ("main", f"main~{length - parted}", "topic")]
+    return clone, tips[0], tips[1], tips[2]
+
+
+def test_a_shallow_clone_is_deepened_until_the_merge_base_is_there(tmp_path: Path) -> None:
+    clone, main, parted, topic = a_shallow_clone(tmp_path)
+    repo = GitRepository(clone, fetch_from=("file",))
+    assert repo.resolve(main) == main, "a commit that is not in the clone is fetched by its id"
+    assert repo.merge_base(main, topic) == parted
+    assert repo.changed_paths(parted, topic) == [("A", "b", None)]
+
+
+def test_a_shallow_clone_is_deepened_over_https_only_and_the_error_says_so(tmp_path: Path) -> None:
+    clone, main, _, topic = a_shallow_clone(tmp_path, length=10)
+    with pytest.raises(RepositoryError, match="over https only") as caught:
+        GitRepository(clone).resolve(main)
+    assert "fetch-depth: 0" in caught.value.remedy
+    repo = GitRepository(clone, fetch_from=("file",))
+    repo.resolve(main)
+    with pytest.raises(RepositoryError, match="over https only"):
+        GitRepository(clone).merge_base(main, topic)
+    with pytest.raises(RepositoryError, match="shallow"):
+        GitRepository(clone, deepen=False, fetch_from=("file",)).merge_base(main, topic)
+
+
+def test_a_remote_that_is_gone_ends_deepening_with_what_git_said(tmp_path: Path) -> None:
+    clone, main, _, _ = a_shallow_clone(tmp_path, length=4)
+    shutil.rmtree(tmp_path / "origin")
+    with pytest.raises(RepositoryError, match="git fetch failed"):
+        GitRepository(clone, fetch_from=("file",)).resolve(main)
+
+
+def test_deepening_stops_at_the_first_answer_at_a_failed_fetch_and_after_the_last_depth() -> None:
+    asked: list[int] = []
+
+    def fetch(depth: int) -> bool:
+        asked.append(depth)
+        return depth < 999
+
+    assert git_repository.deepen_until(lambda: "base" if 20 in asked else None, fetch, (10, 20, 30)) == "base"
+    assert asked == [10, 20]
+    asked.clear()
+    assert git_repository.deepen_until(lambda: None, fetch, (10, 20)) is None
+    assert asked == [10, 20]
+    assert git_repository.deepen_until(lambda: "never asked", fetch, (999, 1000)) is None
+
+
+def test_a_remote_whose_settings_name_a_program_starts_nothing(tmp_path: Path) -> None:
+    clone, main, _, _ = a_shallow_clone(tmp_path, length=4)
+    marker = tmp_path / "started"
+    for key, value in {
+        "remote.origin.uploadpack": f"touch {marker};", "remote.origin.vcs": "ext", "core.sshCommand": f"touch {marker};",
+    }.items():  # fmt: skip
+        subprocess.run(["git", "-C", str(clone), "config", key, value], check=True)
+    assert GitRepository(clone, fetch_from=("file",)).resolve(main) == main
+    for url in (f"ext::sh -c 'touch {marker}'", f"ssh://-oProxyCommand=touch {marker}/x", "--upload-pack=touch x"):
+        subprocess.run(["git", "-C", str(clone), "config", "remote.origin.url", url], check=True)
+        with pytest.raises(RepositoryError):
+            GitRepository(clone).resolve("f" * 40)
+    assert not marker.exists()

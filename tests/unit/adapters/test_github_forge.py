@@ -34,6 +34,10 @@ from tests.github import (
 
 MARKER = "<!-- skill-gate:report -->"
 CONTEXT = "skill-gate"
+ODD_STATE = (
+    '{"number": 7, "state": "odd", "labels": [], "changed_files": 1, '
+    '"head": {"sha": "a", "ref": "b", "repo": null}, "base": {"sha": "a", "ref": "b", "repo": {"id": 1}}}'
+)
 
 
 def text(words: str = "All is well.") -> str:
@@ -262,6 +266,12 @@ def test_a_rival_that_was_first_keeps_its_comment_and_ours_goes(stage: Stage) ->
     assert stage.bodies == [text("ours")]
 
 
+def test_a_comment_that_is_there_is_changed_in_place_so_that_nobody_is_told_twice(stage: Stage) -> None:
+    for words in ("first", "second", "second"):
+        stage.forge().upsert_comment(7, MARKER, text(words))
+    assert [one.method for one in stage.github.writes] == ["POST", "PATCH"]
+
+
 # --- who we are
 
 
@@ -441,6 +451,7 @@ def _rename(stage: Stage) -> Repository:
         ("{}", "pull_request"),
         ('{"head": {}, "base": {}}', "pull_request"),
         ('{"half": ', "pull_request"),
+        (ODD_STATE, "pull_request"),
         ("{}", "find_comment"),
         ("[1, 2]", "find_comment"),
         ("[{}]", "find_comment"),
@@ -518,6 +529,22 @@ def test_a_role_whose_name_only_sounds_like_maintain_is_not_one(stage: Stage) ->
     stage.github.world.user("hubot")
     stage.repository.custom_roles["hubot"] = ("maintain", "read")
     assert stage.forge().permission_of("hubot") is Permission.READ
+
+
+def test_whoever_took_a_label_off_is_not_taken_for_the_one_who_put_it_on(stage: Stage) -> None:
+    maintainer = stage.github.world.user("hubot")
+    stage.repository.add_label(stage.pull, "skill-gate-override", stage.github.world.user("mallory"))
+    stage.repository.remove_label(stage.pull, "skill-gate-override", maintainer)
+    stage.pull.labels.append("skill-gate-override")  # on again, and the list of events lags behind
+    assert stage.forge().labelled_by(7, "skill-gate-override") is None
+
+
+def test_a_label_among_hundreds_of_events_is_found(stage: Stage) -> None:
+    octocat, hubot = stage.github.world.user("octocat"), stage.github.world.user("hubot")
+    for index in range(150):
+        stage.repository.add_label(stage.pull, f"label-{index}", octocat)
+    stage.repository.add_label(stage.pull, "skill-gate-override", hubot)
+    assert stage.forge().labelled_by(7, "skill-gate-override") == "hubot"
 
 
 # --- set-up

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from gate.domain.evidence import Tier
+from gate.domain.evidence import Block, Tier
 from gate.domain.judgement import QuoteVerdict as Q
 from gate.evidence.quotes import MAXIMUM_GAP, QuoteIndex, check_quote, nearest
 from tests.builders import a_block, some_blocks
@@ -142,6 +142,55 @@ def test_a_quote_has_eight_characters_or_four_of_cjk(text: str, enough: bool) ->
 @pytest.mark.parametrize("text", ["", "        ", '"}}]],{[[":"', "...", "\u2026\u2026\u2026\u2026"])
 def test_a_quote_without_a_letter_or_digit_says_nothing(text: str) -> None:
     assert verdict(text) is Q.TOO_SHORT
+
+
+ANSWERS = (
+    a_block("42 \u2190 42 42", number=1, title="Step 1: bash"),
+    a_block("42\n", number=2, tier=Tier.OUTPUT),
+    a_block("42", number=3, tier=Tier.NOTES),
+    Block(id="B004", tier=Tier.OUTPUT, kind="outputs", title="answer.txt", text="\u200b差旅\r\n"),
+    a_block("ok", number=5),
+    a_block("43", number=6, tier=Tier.OUTPUT),
+)
+
+
+@pytest.mark.requirements("R37", "R41")
+@pytest.mark.parametrize(
+    ("text", "source", "expected"),
+    [
+        ("42", "B002", Q.EXACT),
+        (" 42", "B002", Q.NORMALISED),
+        ("42", "B002:7", Q.EXACT),
+        ("\uff14\uff12", "B002", Q.NORMALISED),
+        ("差旅", "B004:1", Q.EXACT),
+        ("43", "B006", Q.EXACT),
+        ("43", "B002", Q.TOO_SHORT),
+        ("4", "B002", Q.TOO_SHORT),
+        ("4\u2070", "B006", Q.TOO_SHORT),
+        ("差", "B004", Q.TOO_SHORT),
+        ("42", "B001", Q.TOO_SHORT),
+        ("42", "B003", Q.TOO_SHORT),
+        ("ok", "B005", Q.TOO_SHORT),
+        ("42", "B009", Q.TOO_SHORT),
+        ("42...", "B002", Q.TOO_SHORT),
+    ],
+)
+def test_a_short_quote_counts_only_where_it_is_all_of_a_response_or_an_output(
+    text: str, source: str, expected: Q
+) -> None:
+    quote = check_quote(text, source, ANSWERS, allowed_tiers=BOTH)
+    assert quote.verdict is expected
+    if expected.accepted:
+        assert quote.tier == 2
+        assert quote.start is not None
+
+
+def test_a_short_quote_is_no_evidence_where_only_tool_calls_are() -> None:
+    assert check_quote("42", "B002", ANSWERS, allowed_tiers=frozenset({1})).verdict is Q.WRONG_SOURCE
+
+
+def test_an_answer_without_a_letter_or_digit_cannot_be_quoted() -> None:
+    assert check_quote("...", "B001", [a_block("...", tier=Tier.OUTPUT)], allowed_tiers=BOTH).verdict is Q.TOO_SHORT
 
 
 @pytest.mark.requirements("R29", "R59")

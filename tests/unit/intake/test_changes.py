@@ -244,3 +244,52 @@ def test_the_owner_of_a_file_is_the_nearest_folder() -> None:
 def test_a_file_that_loses_its_skill_is_among_what_changed_of_the_deleted_one() -> None:
     found = only(changes({"s/a/SKILL.md": md(), "s/a/x": "1"}, {"s/a/x": "2"}))
     assert (found.kind, found.changed_files) == (ChangeKind.DELETED, ("s/a/SKILL.md", "s/a/x"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See [it](../shared/common.md).",
+        "See [it](../shared/common.md#part).",
+        "Read `../shared/common.md` first.",
+        "Read ../shared/common.md.",
+        "[all](./../shared/)",
+        "[x]: <../shared/common.md>",
+        "See [it](references/../../shared/common.md)",
+    ],
+)
+def test_a_changed_file_that_skill_md_points_to_outside_its_folder_changes_the_skill(text: str) -> None:
+    base = {"skills/a/SKILL.md": md(body=text), "skills/b/SKILL.md": md("b"), "skills/shared/common.md": "1"}
+    found = changes(base, {**base, "skills/shared/common.md": "2"})
+    assert (only(found).path, only(found).changed_files) == ("skills/a", ("skills/shared/common.md",))
+    assert only(found).agent_visible
+    assert [(item.rule, item.path) for item in found.findings] == [("changes/linked", "skills/a/SKILL.md")]
+
+
+def test_a_changed_file_in_another_skill_that_this_one_points_to_changes_both() -> None:
+    base = {"skills/a/SKILL.md": md(body="[x](../b/x.md)"), "skills/b/SKILL.md": md("b"), "skills/b/x.md": "1"}
+    assert short(changes(base, {**base, "skills/b/x.md": "2"})) == [("skills/a", "modified"), ("skills/b", "modified")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["See ../b for more.", "[up](../)", "[far](../../../../x.md)", "[net](https://x.example/../b/x.md)", "../../"],
+)
+def test_naming_another_skill_or_the_folder_around_is_no_link_to_its_files(text: str) -> None:
+    base = {"skills/a/SKILL.md": md(body=text), "skills/b/SKILL.md": md("b"), "skills/b/x.md": "1"}
+    assert short(changes(base, {**base, "skills/b/x.md": "2"})) == [("skills/b", "modified")]
+
+
+def test_a_copied_skill_is_a_new_one_and_said_to_be_a_copy() -> None:
+    base = {"skills/a/SKILL.md": md(), "skills/a/x": "1"}
+    found = changes(base, {**base, "skills/c/SKILL.md": md(), "skills/c/x": "1"})
+    assert short(found) == [("skills/c", "added")]
+    assert [item.rule for item in found.findings] == ["changes/copy"]
+    assert "skills/a" in found.findings[0].message
+
+
+def test_files_that_come_to_a_root_skill_because_one_inside_it_went_change_the_root_skill() -> None:
+    base = {"SKILL.md": md(), "skills/b/SKILL.md": md("b"), "skills/b/x.md": "1"}
+    found = changes(base, {"SKILL.md": md(), "skills/b/x.md": "1"})
+    assert short(found) == [(".", "modified"), ("skills/b", "deleted")]
+    assert found.skills[0].changed_files == ("skills/b/x.md",)

@@ -593,3 +593,14 @@ def test_a_reply_with_half_a_character_reads_back_as_it_was_judged(tmp_path: Pat
     read_back = Bundle(tmp_path).read("grading.json", Grading)
     assert read_back == grading
     assert recheck_grading(read_back, expecting(TOTAL), record, tmp_path) == []
+
+
+@pytest.mark.requirements("R37", "R41")
+@pytest.mark.parametrize(("answer", "status"), [("42", GradeStatus.PASSED), ("41", GradeStatus.FAILED)])
+def test_a_run_whose_whole_answer_is_two_characters_can_pass_and_another_answer_cannot(
+    tmp_path: Path, answer: str, status: GradeStatus
+) -> None:
+    text = 'The answer is exactly "42".'
+    said = honest({text: row("", "pass", ("B001:1", "42"))})
+    grading, _ = grade(tmp_path, expecting(text), a_run(tmp_path, response=answer), said)
+    assert grading.rows[0].status is status

@@ -4,10 +4,11 @@ import pytest
 
 from gate.domain.base import NotRun
 from gate.domain.findings import Finding, Level
-from gate.domain.plan import Arm, Mode, Plan, SkillPlan
+from gate.domain.plan import Arm, Mode, NotMeasuredCause, Plan, SkillPlan
 from gate.domain.skill import ChangeKind
 from gate.domain.suite import CaseType, McpServer
 from gate.planning import plan_session, planned_requests
+from gate.planning.plan import STATIC_REASONS
 from gate.settings import Caps, Policy, Settings
 from tests.builders_skill import a_case, a_skill, a_skill_intake, a_suite, an_intake, some_settings
 
@@ -133,3 +134,18 @@ def test_requests_of_a_pair_stand_side_by_side_and_are_unique() -> None:
         (1, "base_skill"),
     ]
     assert len({key.folder for key in keys}) == len(keys) == 9
+
+
+@pytest.mark.parametrize("cause", [NotMeasuredCause.FORK, NotMeasuredCause.DEPENDABOT, NotMeasuredCause.DRAFT])
+def test_a_session_that_may_run_nothing_says_why_whatever_models_there_are(cause: NotMeasuredCause) -> None:
+    for models in ({}, {"models": None}):
+        skill = the_skill(planned(static_only=cause, **models))
+        assert skill.cases == ()
+        assert skill.not_measured_cause is cause
+        assert skill.not_measured == STATIC_REASONS[cause]
+
+
+@pytest.mark.parametrize("settings", [{"models": None}, {"static_only": NotMeasuredCause.DRAFT}])
+def test_where_no_file_changed_that_an_agent_reads_nobody_has_to_be_waited_for(settings: dict[str, object]) -> None:
+    skill = the_skill(planned(a_skill_intake(agent_visible=False), **settings))
+    assert skill.not_measured_cause is NotMeasuredCause.NO_AGENT_FILE

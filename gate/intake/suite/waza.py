@@ -1,0 +1,208 @@
+"""waza's evals: ``config``, ``metrics``, ``graders`` and ``tasks``, globs of task files (or tasks) with ``inputs`` and ``graders``.
+
+Meanings as that tool implements them: ``contains`` ignores case, ``contains_cs`` does not. ``expected.should_trigger`` and
+the ``trigger`` and ``skill_invocation`` graders are trigger cases.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from collections.abc import Iterator
+
+from gate.domain.suite import CaseType
+from gate.intake.notes import short
+from gate.intake.suite import exact
+from gate.intake.suite.dialect import Dialect, Read, Source
+from gate.intake.suite.drafts import Draft, File
+from gate.intake.suite.exact import Spec
+from gate.intake.yaml_text import Node
+
+_KEYS = ("id", "name", "description", "tags", "inputs", "timeout_seconds", "enabled", "context_dir")
+_JUDGING = ("graders", "expected")
+_TEXT = {
+    "contains": lambda text: exact.contains(text, ignore_case=True),
+    "not_contains": lambda text: exact.not_contains(text, ignore_case=True),
+    "contains_cs": exact.contains,
+    "not_contains_cs": exact.not_contains,
+    "regex_match": exact.matches,
+    "regex_not_match": exact.not_matches,
+}
+
+
+def _claims(source: Source) -> bool:
+    tasks = source.root.value.get("tasks") if source.root.is_map else None
+    if tasks is None or not tasks.is_list:
+        return False
+    return bool("inputs" in source.first("tasks") or any(isinstance(item.value, str) for item in tasks.value))
+
+
+def _is_task(source: Source) -> bool:
+    return "inputs" in source.outer() and bool({"graders", "expected"} & source.outer())
+
+
+def _read(source: Source) -> Read:
+    file = File("waza", source)
+    root = source.root.value
+    file.outermost({"tasks", "graders", "config", "metrics"}, {"tasks", "graders"})
+    file.settings(key for key in ("config", "metrics") if key in root)
+    for item in root["tasks"].value:
+        if item.is_map:
+            _task(file, item, root.get("graders"))
+        elif isinstance(item.value, str):
+            found = list(_matching(source, file.folder, item.value))
+            if not found:
+                file.complain(
+                    f'no task file matches "{short(item.value)}"', item, "Correct the pattern, or commit the files."
+                )
+            for path, task in found:
+                source.used.add(path)
+                _task(file, task, root.get("graders"))
+        else:
+            file.complain(f"a task is {item.kind}; a pattern of file names was expected", item)
+    return file.done()
+
+
+def _matching(source: Source, folder: str, pattern: str) -> Iterator[tuple[str, Node]]:
+    full = posixpath.normpath(posixpath.join(folder, pattern))
+    for path in sorted(source.siblings):
+        if fnmatch.fnmatchcase(path, full) and source.siblings[path].is_map:
+            yield path, source.siblings[path]
+
+
+def _read_task(source: Source) -> Read:
+    file = File("waza-task", source)
+    _task(file, source.root, None)
+    return file.done()
+
+
+def _task(file: File, node: Node, graders: Node | None) -> None:
+    given = node.value["id"].value if "id" in node.value else None
+    draft = file.draft(node, given_id=given, name=str(node.value["name"].value or "") if "name" in node.value else "")
+    draft.known(_KEYS, _JUDGING)
+    if "enabled" in node.value and node.value["enabled"].value is False:
+        draft.lose("it is switched off (enabled: false)")
+    inputs = node.value.get("inputs")
+    prompt = None
+    if inputs is None or not inputs.is_map:
+        draft.complain("inputs is missing; inputs.prompt was expected", inputs or node)
+    else:
+        prompt = draft.text("prompt", inputs, required=True)
+        for item in file.items(inputs.value.get("files"), "inputs.files"):
+            _file(draft, item)
+    negative = False
+    expected = node.value.get("expected")
+    if expected is not None and expected.is_map:
+        negative = _expected(draft, expected, prompt)
+    for holder in (graders, node.value.get("graders")):
+        for item in file.items(holder, "graders"):
+            _grader(draft, item, prompt)
+    draft.finish(prompt, type_=CaseType.NEGATIVE if negative else CaseType.HAPPY_PATH)
+
+
+def _file(draft: Draft, node: Node) -> None:
+    path = draft.text("path", node, required=True)
+    if "content" in node.value:
+        draft.content(path, draft.text("content", node) or "", node)
+    elif path is not None:
+        skill, folder = draft.file.source.skill, draft.file.folder
+        nested = posixpath.join("fixtures", path)
+        where = nested if skill.file(posixpath.join(folder, nested)) or skill.file(nested) else path
+        draft.fixture(where, path, node)
+
+
+def _expected(draft: Draft, node: Node, prompt: str | None) -> bool:
+    should = node.value["should_trigger"].value if "should_trigger" in node.value else None
+    if isinstance(should, bool) and prompt:
+        draft.trigger(prompt, should)
+    for key, make in (("output_contains", _TEXT["contains"]), ("output_not_contains", _TEXT["not_contains"])):
+        for text, item in draft.texts(key, node):
+            draft.check(make(text), item, kind=key)
+    for key in ("outcomes", "behaviors"):
+        found = node.value.get(key)
+        for item in found.value if found is not None and found.is_list else []:
+            text = draft.text("description", item) if item.is_map else item.value
+            if isinstance(text, str) and text.strip():
+                draft.expect(text)
+            else:
+                draft.refuse(f"expected.{key}", "write it as text", item)
+    extra = sorted(
+        set(node.value) - {"should_trigger", "output_contains", "output_not_contains", "outcomes", "behaviors"}
+    )
+    if extra:
+        draft.refuse(f"expected.{extra[0]}", "write it as a check of ours or as an expectation", node.value[extra[0]])
+    return should is False
+
+
+def _grader(draft: Draft, node: Node, prompt: str | None) -> None:
+    kind = (draft.text("type", node, required=True) or "").strip().lower().replace("-", "_")
+    config = node.value.get("config", node)
+    if not config.is_map:
+        config = Node(node.line, 1, {})
+    name = draft.text("name", node) or ""
+    if kind == "text":
+        if draft.only(config, kind, _TEXT):
+            for key, make in _TEXT.items():
+                for text, item in draft.texts(key, config):
+                    draft.check(make(text), item, kind=f"text.{key}", description=name)
+    elif kind == "file":
+        _files(draft, config, name)
+    elif kind in ("prompt", "llm", "llm_judge"):
+        for text, _ in draft.texts("prompt", config) or draft.texts("rubric", config):
+            draft.expect(text)
+    elif kind in ("trigger", "skill_invocation"):
+        if prompt:
+            mode = str(config.value["mode"].value) if "mode" in config.value else "positive"
+            draft.trigger(prompt, mode != "negative")
+    elif kind in ("behavior", "tool_constraint", "tool_calls"):
+        _behavior(draft, config, kind)
+    elif kind:
+        draft.refuse(kind, "write it as a check of ours or as an expectation", node)
+
+
+def _files(draft: Draft, config: Node, name: str) -> None:
+    if not draft.only(config, "file", ("must_exist", "must_not_exist", "content_patterns")):
+        return
+    for path, item in draft.texts("must_exist", config):
+        draft.check(exact.file_exists(path, draft.fixtures), item, kind="file.must_exist", description=name)
+    for path, item in draft.texts("must_not_exist", config):
+        draft.check(exact.file_absent(path), item, kind="file.must_not_exist", description=name)
+    for entry in draft.file.items(config.value.get("content_patterns"), "content_patterns"):
+        path = draft.text("path", entry, required=True) or ""
+        if not path or not draft.only(entry, "file.content_patterns", ("path", "must_match", "must_not_match")):
+            continue
+        specs: list[tuple[str, list[Spec], Node]] = []
+        specs += [
+            ("must_match", exact.file_matches(path, text), item) for text, item in draft.texts("must_match", entry)
+        ]
+        specs += [
+            ("must_not_match", exact.file_not_matches(path, text), item)
+            for text, item in draft.texts("must_not_match", entry)
+        ]
+        for key, found, item in specs:
+            draft.check(found, item, kind=f"file.{key}", description=name)
+
+
+def _behavior(draft: Draft, config: Node, kind: str) -> None:
+    used, unused = ("required_tools", "expect_tools"), ("forbidden_tools", "reject_tools")
+    limits = {"max_tool_calls": "max_tool_calls", "max_tokens": "max_tokens", "max_iterations": "max_turns",
+              "max_turns": "max_turns", "max_duration_ms": "max_duration_ms"}  # fmt: skip
+    if not draft.only(config, kind, (*used, *unused, *limits)):
+        return
+    for keys, make in ((used, exact.tool_used), (unused, exact.tool_not_used)):
+        for key in keys:
+            for tool, item in draft.texts(key, config):
+                draft.check(make(tool), item, kind=f"{kind}.{key}")
+    for key, what in limits.items():
+        limit = draft.number(key, config)
+        if limit is not None:
+            draft.check(
+                exact.budget(what, limit),
+                config.value[key],
+                kind=f"{kind}.{key}",
+                instead="limit the run in the policy",
+            )
+
+
+DIALECT = Dialect("waza", _claims, _read)
+TASK = Dialect("waza-task", _is_task, _read_task)
