@@ -19,7 +19,9 @@ def reader(request: Request) -> Answer:
     if location and not results:
         return Reply.calling("bash", {"command": f"cat {location[1]}"}, text="I read the skill first.")
     headings = re.findall(r"^#+ .+$", results[0], re.MULTILINE) if results else []
-    return Reply("\n".join([f"About: {task[:200]}", *(heading.lstrip("# ") for heading in headings[:20])]))
+    return Reply(
+        "\n".join([f"About: {task[:200]}", *(f"It has the part {heading.lstrip('# ')}." for heading in headings[:20])])
+    )
 
 
 def scenario(agent: Step = reader, judge: Step = grader, compare: Step = comparator) -> Scenario:
