@@ -64,7 +64,7 @@ def _row_ids(request: Request) -> list[str]:
 def test_a_judge_that_passes_everything_is_found_by_its_controls(tmp_path: Path) -> None:
     skill = judged(tmp_path, judge=by_rows("pass", "About: What is 1 and 2?"))
     assert skill["verdict"] == "invalid"
-    assert "known-false" in json.dumps(skill)
+    assert "known to be false" in json.dumps(skill["reasons"])
 
 
 def test_a_judge_whose_replies_are_no_json_grades_nothing(tmp_path: Path) -> None:
@@ -117,4 +117,6 @@ def test_emptying_a_suite_that_was_there_is_not_a_way_around_it(tmp_path: Path) 
 
 
 def test_smoke_never_says_pass(tmp_path: Path) -> None:
-    assert judged(tmp_path, mode="smoke")["verdict"] == "conditional"
+    skill = judged(tmp_path, mode="smoke")
+    assert skill["verdict"] == "conditional", skill["reasons"]
+    assert "smoke" in json.dumps(skill["reasons"])

@@ -33,7 +33,8 @@ def _grade(row_id: str, kind: str, words: str, lines: list[tuple[str, str]]) -> 
             found = [(place, line) for place, line in found if place.startswith("B")]
         if not found:
             return {"id": row_id, "quotes": [], "reason": f"{literal} does not occur.", "verdict": "fail"}
-        place, line = found[0]
+        # A quote must tell something: a line that is too short to is no evidence.
+        place, line = next((item for item in found if len(item[1].strip()) >= 8), found[0])
         quotes.append({"source": place, "text": line if len(line.strip()) >= 8 else literal})
     if not wanted:
         return {"id": row_id, "quotes": [], "reason": "It names nothing to look for.", "verdict": "unsure"}
