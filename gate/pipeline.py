@@ -21,7 +21,7 @@ from gate.domain.findings import Finding
 from gate.domain.intake import Intake
 from gate.domain.judgement import Comparison, Grading, Winner
 from gate.domain.plan import Arm, CasePlan, Enforce, Mode, Plan, RunRequest, SkillPlan, case_folder
-from gate.domain.report import CaseRecord, GateReport, ModelUse
+from gate.domain.report import CaseRecord, GateReport, ModelUse, SkillRecord, SkillReport
 from gate.domain.seeding import SessionSeed
 from gate.errors import BudgetError, Cancelled, ConfigurationError, EvidenceError, InfrastructureError
 from gate.evidence.assemble import SkillFacts, read_case_record, read_skill_record, skill_file
@@ -33,7 +33,7 @@ from gate.execution.verification import verify_run
 from gate.intake.read import read_session
 from gate.judging.analyzer import analyse_case
 from gate.judging.comparator import compare_case, unblind
-from gate.judging.grader import grade_run
+from gate.judging.grader import grade_run, other_family
 from gate.judging.ground_truth import check_run
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
@@ -101,7 +101,8 @@ class _Session:
     bundle: Bundle
     sandbox: Sandbox
     models: Models
-    image: str
+    images: dict[str, str]
+    """Skill path -> id of the image that its runs and its verification containers get."""
     trouble: _Trouble
 
 
@@ -112,7 +113,8 @@ def run(settings: Settings, world: World) -> GateReport:
     later is in the report: a verdict ``error`` and the state that follows from it.
     """
     bundle = Bundle(Path(settings.out))
-    intake = read_session(world.repository, settings)
+    # Suppressions end by the date that everything else of this session is counted from.
+    intake = read_session(world.repository, settings.model_copy(update={"run_date": world.run_date}))
     plan = plan_session(intake, settings, session_id=world.session_id, run_date=world.run_date)
     bundle.write("plan.json", world.redactor.json(plan_facts(plan)))
     bundle.write("session.json", world.redactor.json(session_facts(settings, world)))
@@ -174,20 +176,43 @@ def _open(
     try:
         sandbox = world.sandbox()
         description = sandbox.facts().description
-        image = sandbox.resolve_image(settings.policy.image or settings.image)
-        _preflight_models(world, world.models)
+        images = _images(settings, sandbox, plan)
+        _preflight_models(world, world.models, second=settings.policy.second_judge == "on")
     except (InfrastructureError, BudgetError) as error:
         for skill in plan.skills:
             if skill.not_measured is None and skill.cases:
                 trouble.error(skill.slug, str(error))
         return None, "none could be used"
     world.progress.say(f"sandbox: {description}")
-    return _Session(settings, world, plan, bundle, sandbox, world.models, image, trouble), description
+    return _Session(settings, world, plan, bundle, sandbox, world.models, images, trouble), description
 
 
-def _preflight_models(world: World, models: Models) -> None:
+def _images(settings: Settings, sandbox: Sandbox, plan: Plan) -> dict[str, str]:
+    """The image of every skill that is run: its own of the policy, the policy's, or the session's. Each is asked for once."""
+    ids: dict[str, str] = {}
+    found = {}
+    for skill in plan.skills:
+        if not any(map(_runs, skill.cases)):
+            continue
+        image = settings.policy.for_skill(skill.change.path).image or settings.image
+        if image not in ids:
+            ids[image] = sandbox.resolve_image(image)
+        found[skill.change.path] = ids[image]
+    return found
+
+
+def _preflight_models(world: World, models: Models, *, second: bool) -> None:
+    """One cheap answer of every model that the session cannot do without.
+
+    Raises ModelError, BudgetError, and ConfigurationError where the policy wants a second judge and there is none.
+    """
+    if second and not other_family(models):
+        raise ConfigurationError(
+            "The policy says second_judge: on, but there is no grader of a second family.",
+            remedy="Name one under models: second_grader, of another provider than the grader.",
+        )
     asked = set()
-    for role in (Role.EXECUTOR, Role.GRADER):
+    for role in (Role.EXECUTOR, Role.GRADER, *((Role.SECOND_GRADER,) if second else ())):
         model = models.of(role)
         if model.name in asked:
             continue
@@ -238,22 +263,29 @@ def _case_records(session: _Session, skill: SkillPlan) -> list[CaseRecord]:
 
 def _run_and_judge(session: _Session, requests: Sequence[RunRequest]) -> None:
     world = session.world
-    records = execute(
-        requests,
-        session_id=world.session_id,
-        run_date=world.run_date,
-        image=session.image,
-        jobs=session.settings.jobs,
-        sandbox=session.sandbox,
-        models=session.models,
-        ledger=world.ledger,
-        bundle=session.bundle,
-        redactor=world.redactor,
-        seed=world.seed,
-        clock=world.clock,
-        progress=world.progress,
-        cancelled=world.cancelled,
-    )
+    by_image: dict[str, list[RunRequest]] = {}
+    for request in requests:
+        by_image.setdefault(session.images[request.key.skill_path], []).append(request)
+    records = [
+        record
+        for image, group in by_image.items()
+        for record in execute(
+            group,
+            session_id=world.session_id,
+            run_date=world.run_date,
+            image=image,
+            jobs=session.settings.jobs,
+            sandbox=session.sandbox,
+            models=session.models,
+            ledger=world.ledger,
+            bundle=session.bundle,
+            redactor=world.redactor,
+            seed=world.seed,
+            clock=world.clock,
+            progress=world.progress,
+            cancelled=world.cancelled,
+        )
+    ]
     by_key = {(request.key.folder): request for request in requests}
     jobs = [(record, by_key[record.key.folder]) for record in records]
     _each(session, jobs, lambda job: _judge_run(session, *job))
@@ -272,7 +304,7 @@ def _judge_run(session: _Session, record: RunRecord, request: RunRequest) -> Non
                 request.case,
                 bundle=bundle,
                 sandbox=session.sandbox,
-                image=session.image,
+                image=session.images[record.key.skill_path],
                 session_id=session.world.session_id,
                 redactor=session.world.redactor,
             ),
@@ -296,6 +328,8 @@ def _judge_run(session: _Session, record: RunRecord, request: RunRequest) -> Non
                 models=session.models,
                 ledger=session.world.ledger,
                 seed=session.world.seed,
+                second_judge=session.settings.policy.second_judge,
+                spot_checks=RULES[session.plan.mode].twins,
             ),
         )
     _write(session, f"{record.key.folder}/checks.json", checks_file(checks))
@@ -470,8 +504,12 @@ def _write_facts(
             over_budget=trouble.over_budget.get(skill.slug),
         )
         bundle.write(skill_file(skill.slug), _redacted(world.redactor, facts))
-        findings = [finding.to_json() for finding in skill.manifest_findings]
-        bundle.write(f"skills/{skill.slug}/manifests.json", world.redactor.json(findings))
+        manifests = {
+            "manifests": [status.to_json() for status in skill.manifests],
+            "findings": [finding.to_json() for finding in skill.manifest_findings],
+            "preflight": [fact.to_json() for fact in skill.preflight],
+        }
+        bundle.write(f"skills/{skill.slug}/manifests.json", world.redactor.json(manifests))
     session = {
         "findings": [finding.to_json() for finding in intake.findings],
         "usage": [use.to_json() for use in world.ledger.uses()],
@@ -507,19 +545,7 @@ def decide(root: Path) -> GateReport:
             estimated_calls=facts["estimated_calls"],
             estimated_tokens=facts["estimated_tokens"],
         )
-        skills = [
-            decide_skill(
-                read_skill_record(root, slug),
-                plan_mode=plan.mode,
-                enforce=plan.enforce,
-                thresholds=policy.thresholds,
-                manifest_errors=policy.manifest_errors,
-                require_layer3=policy.require_layer3,
-                waivers=policy.waivers,
-                run_date=plan.run_date,
-            )
-            for slug in facts["slugs"]
-        ]
+        skills = [_decide_one(read_skill_record(root, slug), plan, policy) for slug in facts["slugs"]]
         report = summarise(
             plan,
             skills,
@@ -534,6 +560,20 @@ def decide(root: Path) -> GateReport:
         return GateReport.model_validate(rounded(report.to_json()))
     except (KeyError, TypeError, ValueError) as error:
         raise EvidenceError(f"The bundle's session facts cannot be read: {error}.", path="session.json") from None
+
+
+def _decide_one(record: SkillRecord, plan: Plan, policy: Policy) -> SkillReport:
+    own = policy.for_skill(record.plan.change.path)
+    return decide_skill(
+        record,
+        plan_mode=plan.mode,
+        enforce=plan.enforce,
+        thresholds=own.thresholds,
+        manifest_errors=own.manifest_errors,
+        require_layer3=own.require_layer3,
+        waivers=policy.waivers,
+        run_date=plan.run_date,
+    )
 
 
 def write_benchmarks(root: Path, bundle: Bundle, slugs: Sequence[str]) -> None:

@@ -129,6 +129,8 @@ class SkillPolicy(Value):
     require_signed: bool | None = None
     image: str | None = Field(default=None, pattern=r"@sha256:[0-9a-f]{64}$")
     """The sandbox image of these skills, by digest."""
+    available: tuple[str, ...] = ()
+    """Keys that these skills declare, or ``network``, and that their cases stand in for: then they do not block."""
 
 
 class Policy(Value):
@@ -146,6 +148,9 @@ class Policy(Value):
     image: Annotated[str | None, Strict(Way.LISTED)] = None
     manifest_errors: Annotated[Literal["warn", "block"], Strict(Way.LATER, ("warn", "block"))] = "warn"
     require_layer3: Annotated[bool, Strict(Way.TRUE)] = False
+    second_judge: Annotated[Literal["off", "auto", "on"], Strict(Way.LATER, ("off", "auto", "on"))] = "auto"
+    """Whether a second grader (``models: second_grader``, of another family) must agree to every pass. ``auto``: in runs
+    whose record speaks to a judge, where there is such a model."""
     require_signed: Annotated[bool, Strict(Way.TRUE)] = False
     """A skill without a signature by ``trust`` is a manifest error."""
     trust: Annotated[SigningTrust, Strict(Way.POLICY_ONLY)] = SigningTrust()
@@ -158,10 +163,14 @@ class Policy(Value):
         found = self
         matching = [pattern for pattern in self.skills if matches(pattern, path)]
         for pattern in sorted(matching, key=lambda item: (item.strip("/") == path, len(item), item)):
-            own = self.skills[pattern].model_dump(exclude_none=True)
+            own = self.skills[pattern].model_dump(exclude_none=True, exclude={"available"})
             own["thresholds"] = {**found.thresholds.model_dump(), **own["thresholds"]}
             found = Policy.model_validate({**found.model_dump(), **own})
         return found
+
+    def available_to(self, path: str) -> tuple[str, ...]:
+        """What the cases of a skill folder stand in for, by every pattern that matches it; sorted."""
+        return tuple(sorted({name for key, own in self.skills.items() if matches(key, path) for name in own.available}))
 
 
 def matches(pattern: str, path: str) -> bool:

@@ -20,6 +20,7 @@ from gate.settings import Settings
 
 if TYPE_CHECKING:
     from gate.adapters.model_names import Keys
+    from gate.domain.findings import Finding
     from gate.domain.report import GateReport
     from gate.llm.ledger import Ledger
     from gate.protocols import Forge, Repository, Sandbox
@@ -106,6 +107,7 @@ def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = 
         abort=_abort,
         make_forge=lambda hurry: _make_forge(around, keys.get("github"), stop, hurry=hurry),
         texts=_Texts(),
+        render_findings=_render_findings,
     )
 
 
@@ -231,6 +233,13 @@ def _render(report: GateReport, kind: str) -> str:
     from reporters import render
 
     return render(report, kind)
+
+
+def _render_findings(findings: Sequence[Finding]) -> str:
+    from gate import __version__
+    from reporters.sarif import render_findings
+
+    return render_findings(findings, version=__version__)
 
 
 def _make_ledger(settings: Settings, run_date: str) -> Ledger:

@@ -6,11 +6,12 @@ from gate.domain.base import pretty_json
 from gate.domain.report import GateReport
 from gate.errors import ConfigurationError
 
-FORMATS = ("md", "html", "json")
+FORMATS = ("md", "html", "json", "sarif")
 
 
 def render(report: GateReport, format: str) -> str:  # noqa: A002 - the name of the command's option
-    """A report as ``md`` (the pull request comment), ``html`` (one self-contained page) or ``json`` (report.json).
+    """A report as ``md`` (the pull request comment), ``html`` (one self-contained page), ``json`` (report.json) or ``sarif``
+    (its findings as SARIF 2.1.0).
 
     Raises ConfigurationError for any other format.
     """
@@ -24,4 +25,8 @@ def render(report: GateReport, format: str) -> str:  # noqa: A002 - the name of 
         return render_page(report)
     if format == "json":
         return pretty_json(report).decode("utf-8")
+    if format == "sarif":
+        from reporters.sarif import render as render_sarif
+
+        return render_sarif(report)
     raise ConfigurationError(f"There is no report format {format!r}.", remedy=f"Use one of {', '.join(FORMATS)}.")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from gate.domain.findings import Finding
 from gate.domain.report import GateReport
 from gate.domain.seeding import SessionSeed
 from gate.errors import ConfigurationError
@@ -97,6 +98,8 @@ class App:
     """GitHub by the runner's environment. True: with little patience, for the end of a cancelled job. Raises
     ConfigurationError."""
     texts: ActionTexts
+    render_findings: Callable[[Sequence[Finding]], str]
+    """Findings of ``skill-gate check`` as SARIF."""
 
 
 def choose_models(

@@ -3,39 +3,71 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
 from gate.cli.app import App
 from gate.cli.terminal import visible
 
+PROFILES = ("spec", "skills-ref", "claude-code")
+
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print skills, facts and findings as JSON on standard output.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print the findings as SARIF 2.1.0 on standard output.")
+@click.option(
+    "--profile",
+    "profiles",
+    type=click.Choice(PROFILES),
+    multiple=True,
+    help="Say too whether this validator would take the skill (repeatable); where it would not, exit with 1.",
+)
+@click.option("--explain-suite", is_flag=True, help="Print what each eval case became: checks, expectations, files.")
 @click.pass_obj
-def check(app: App, paths: tuple[str, ...], as_json: bool) -> int:
+def check(
+    app: App, paths: tuple[str, ...], *, as_json: bool, as_sarif: bool, profiles: tuple[str, ...], explain_suite: bool
+) -> int:
     """Read every skill below PATH (default: the current folder): SKILL.md, evals, manifests.
 
-    Exits 1 where a skill or its evals cannot be used, 0 otherwise.
+    Exits 1 where a skill or its evals cannot be used, or a validator named with --profile refuses one; 0 otherwise.
     """
-    from gate.domain.findings import Level
-    from gate.intake import FolderTree, check_tree
+    from gate.domain.findings import Finding, Level
+    from gate.errors import ConfigurationError
+    from gate.intake.profiles import Profile
+    from gate.intake.suite.explain import explain
+    from gate.intake.tree import each_in_folder
 
-    del app
-    skills = [skill for path in paths or (".",) for skill in check_tree(FolderTree(path))]
-    findings = [finding for skill in skills for finding in skill.findings]
-    # A manifest that several skills share is said once.
-    findings = list({finding.model_dump_json(): finding for finding in findings}.values())
-    unusable = [skill for skill in skills if any(finding.blocks for finding in skill.findings)]
-    if as_json:
-        click.echo(json.dumps([skill.to_json() for skill in skills], indent=1, ensure_ascii=True))
+    if as_json and as_sarif:
+        raise ConfigurationError("--json and --sarif cannot be used together.", remedy="Choose one of them.")
+    wanted = [Profile(name) for name in dict.fromkeys(profiles)]
+    # One skill in memory at a time: a repository may hold thousands. A manifest that several share is said once.
+    found: dict[Finding, None] = {}
+    values: list[Any] = []
+    explained: list[str] = []
+    count = cases = unusable = 0
+    for skill in (skill for path in paths or (".",) for skill in each_in_folder(path, profiles=wanted)):
+        count += 1
+        cases += len(skill.suite.cases) if skill.suite else 0
+        unusable += any(finding.blocks for finding in skill.findings)
+        found.update(dict.fromkeys(skill.findings))
+        if as_json:
+            values.append(skill.to_json())
+        if explain_suite and skill.sources:
+            explained += explain(skill.path, skill.suite, skill.triggers, skill.sources)
+    refused = [item for item in found if item.rule.startswith("profile/") and item.level is Level.ERROR]
+    if as_sarif:
+        click.echo(app.render_findings(list(found)), nl=False)
+    elif as_json:
+        click.echo(json.dumps(values, indent=1, ensure_ascii=True))
     else:
-        for finding in sorted(findings, key=lambda item: (list(Level).index(item.level), item.path, item.line or 0)):
+        for finding in sorted(found, key=lambda item: (list(Level).index(item.level), item.path, item.line or 0)):
             place = f"{finding.path}:{finding.line}" if finding.line else finding.path
             click.echo(f"{visible(place)}: {finding.level.value}: {visible(finding.message)} [{finding.rule}]")
             if finding.remedy:
                 click.echo(f"  what to do: {visible(finding.remedy)}")
-        cases = sum(len(skill.suite.cases) for skill in skills if skill.suite)
-        click.echo(f"{len(skills)} skills, {cases} eval cases, {len(unusable)} unusable")
-    return 1 if unusable else 0
+        for line in explained:
+            click.echo(visible(line))
+        click.echo(f"{count} skills, {cases} eval cases, {unusable} unusable")
+    return 1 if unusable or refused else 0

@@ -86,11 +86,8 @@ class OnGitHub:
         bad = report.state in (State.FAILURE, State.ERROR)
 
         def write(forge: Forge) -> str:
-            pull = forge.pull_request(number)
-            if pull.state != "open":
+            if forge.pull_request(number).state != "open":
                 return self._left_alone("the pull request is closed")
-            if pull.head_sha != self._sha:
-                return self._left_alone("the pull request has a newer head than the one that was judged")
             if when is CommentWhen.FAILURE and not bad and forge.find_comment(number, marker) is None:
                 return ""
             written = forge.upsert_comment(number, marker, body, head_sha=self._sha)

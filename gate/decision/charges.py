@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from gate import statistics
 from gate.decision import figures
 from gate.decision.figures import case_name
-from gate.decision.look import Look
+from gate.decision.look import Look, Tests
+from gate.decision.remembered import remembered
 from gate.decision.triage import (
     Assertion,
     case_passed,
@@ -40,6 +41,7 @@ class Charge:
     confirmed: bool
 
 
+@remembered
 def charges_against(look: Look) -> tuple[Charge, ...]:
     """Every charge, confirmed or not: single assertions, then tests over cases, then the bound of the rate."""
     return (*_assertion_charges(look), *_test_charges(look), *_bound_charges(look))
@@ -58,7 +60,9 @@ def forbidden_tools(look: Look) -> Iterable[str]:
             called = [
                 run
                 for run in usable_runs(case, Arm.WITH_SKILL)
-                if (result := check_result(run, check.id)) is not None and result.status is CheckStatus.FAILED
+                if (result := check_result(run, check.id)) is not None
+                and result.status is CheckStatus.FAILED
+                and result.severity is Severity.MUST  # not excused by a known issue
             ]
             if called:
                 yield (
@@ -87,6 +91,7 @@ def _assertion_charges(look: Look) -> Iterable[Charge]:
                     break  # every other assertion of the case failed for the same reason
 
 
+@remembered
 def lost_and_won(look: Look, arm: Arm, *, confirm: bool) -> tuple[list[CaseRecord], list[CaseRecord]]:
     """Cases that the other arm passes and head does not, and the other way round."""
     lost: list[CaseRecord] = []
@@ -107,39 +112,78 @@ def tested_arms(look: Look) -> list[Arm]:
     return [arm for arm in arms if any(usable_runs(case, arm) for case in look.runnable)]
 
 
-def _test_charges(look: Look) -> Iterable[Charge]:
-    """Head worse than base, or than no skill, over distinct cases: Holm over both tests, before and with confirm runs."""
+@remembered
+def tests_of(look: Look) -> Tests:
+    """The p values by which this skill could be blocked, whatever they are: its part in the session's families."""
     arms = tested_arms(look)
-    counts = [lost_and_won(look, arm, confirm=True) for arm in arms]
-    first = [lost_and_won(look, arm, confirm=False) for arm in arms]
-    adjusted = statistics.holm([statistics.sign_test(len(lost), len(won)) for lost, won in counts])
-    adjusted_first = statistics.holm([statistics.sign_test(len(lost), len(won)) for lost, won in first])
-    for arm, (lost, won), p, p_first in zip(arms, counts, adjusted, adjusted_first, strict=True):
-        if max(p, p_first) <= BLOCKING_LEVEL:
+
+    def worse(*, confirm: bool) -> Iterable[float]:
+        for arm in arms:
+            lost, won = lost_and_won(look, arm, confirm=confirm)
+            yield statistics.sign_test(len(lost), len(won))
+
+    signs = tuple(max(pair) for pair in zip(worse(confirm=True), worse(confirm=False), strict=True))
+    failed, failed_first, total = _failed_cases(look)
+    bound = None
+    if total:
+        threshold = look.thresholds.threshold
+        bound = max(
+            statistics.binomial_at_most(total - len(failed), total, threshold),
+            statistics.binomial_at_most(total - len(failed_first), total, threshold),
+        )
+    return Tests(signs, bound)
+
+
+def blocking_family(look: Look) -> int:
+    """How many sign tests Holm's correction is over: those of this skill and of every other skill of the session."""
+    return len(tested_arms(look)) + sum(len(peer.signs) for peer in look.peers)
+
+
+def _over(look: Look) -> str:
+    skills = len(look.peers) + 1
+    return f" over {skills} skills" if skills > 1 else ""
+
+
+def _test_charges(look: Look) -> Iterable[Charge]:
+    """Head worse than base, or than no skill, over distinct cases: Holm over these tests of all skills of the session,
+    with the larger p of before and after the confirm runs."""
+    arms, own = tested_arms(look), tests_of(look).signs
+    adjusted = statistics.holm([*own, *(p for peer in look.peers for p in peer.signs)])[: len(own)]
+    for arm, p in zip(arms, adjusted, strict=True):
+        if p <= BLOCKING_LEVEL:
+            lost, won = lost_and_won(look, arm, confirm=True)
             than = "base" if arm is Arm.BASE_SKILL else "no skill at all"
             sentence = (
                 f"head is worse than {than}: {len(lost)} cases lost ({case_names(lost)}), {len(won)} won, one-sided exact "
-                f"sign test p = {p:.3f} after Holm"
+                f"sign test p = {p:.3f} after Holm{_over(look)}"
             )
             yield Charge(sentence, any(confirm_runs(case) for case in lost))
+
+
+def _failed_cases(look: Look) -> tuple[list[CaseRecord], list[CaseRecord], int]:
+    """Cases that are known to fail, with and without the confirm runs, and how many there are. A missing verdict must
+    not make a red."""
+    cases = [case for case in look.head_cases if usable_runs(case, Arm.WITH_SKILL)]
+    failed = [case for case in cases if case_passed(case) is False]
+    failed_first = [case for case in cases if case_passed(case, confirm=False) is False]
+    return failed, failed_first, len(cases)
 
 
 def _bound_charges(look: Look) -> Iterable[Charge]:
     """The exact upper bound of the rate lies below the threshold, before and with confirm runs.
 
-    Only cases that are known to fail count as failed here; a missing verdict must not make a red.
+    That is the exact binomial test of "at least the threshold" at .05, and several skills share its error (Holm).
     """
-    cases = [case for case in look.head_cases if usable_runs(case, Arm.WITH_SKILL)]
-    failed = [case for case in cases if case_passed(case) is False]
-    failed_first = [case for case in cases if case_passed(case, confirm=False) is False]
-    if not failed or not failed_first:
+    failed, failed_first, total = _failed_cases(look)
+    own = tests_of(look).bound
+    if not failed or not failed_first or own is None:
         return
-    total, threshold = len(cases), look.thresholds.threshold
-    upper = statistics.clopper_pearson_upper(total - len(failed), total)
-    upper_first = statistics.clopper_pearson_upper(total - len(failed_first), total)
-    if max(upper, upper_first) < threshold:
+    peers = [peer.bound for peer in look.peers if peer.bound is not None]
+    if statistics.holm([own, *peers])[0] < BLOCKING_LEVEL:
+        upper, threshold = statistics.clopper_pearson_upper(total - len(failed), total), look.thresholds.threshold
+        shared = f", also after Holm{_over(look)}" if look.peers else ""
         sentence = (
             f"{look.rate.passed} of {total} cases passed: the exact upper 95 % bound {upper:.2f} is below the threshold of "
-            f"{threshold:.2f} (failed: {case_names(failed)})"
+            f"{threshold:.2f}{shared} (failed: {case_names(failed)})"
         )
         yield Charge(sentence, any(confirm_runs(case) for case in failed))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from gate import statistics
+from gate.decision.remembered import remembered
 from gate.decision.triage import (
     Assertion,
-    assertions_of,
     case_passed,
     counting,
     grade_row,
@@ -21,8 +21,9 @@ from gate.decision.triage import (
     paired_runs,
     tally,
     usable_runs,
+    weighty,
 )
-from gate.domain.base import FallbackCount, NotRun, Severity
+from gate.domain.base import FallbackCount, NotRun
 from gate.domain.evidence import Outcome
 from gate.domain.judgement import ControlGrade, GradeStatus, Grading, Winner
 from gate.domain.plan import Arm, CasePlan, case_folder
@@ -43,6 +44,7 @@ def in_order(cases: Iterable[CaseRecord]) -> tuple[CaseRecord, ...]:
     return tuple(sorted(cases, key=lambda case: plan_key(case.plan)))
 
 
+@remembered
 def plan_key(plan: CasePlan) -> tuple[object, ...]:
     """What tells a planned case from all others of its skill, sortable."""
     return (natural(plan.case.eval_id), plan.origin, plan.case.digest, plan.case.name, plan.case.prompt)
@@ -55,11 +57,7 @@ def case_name(case: CaseRecord) -> str:
     return f"{named} (of the base suite)" if case.plan.origin == "base" else named
 
 
-def weighty(case: CaseRecord) -> tuple[Assertion, ...]:
-    """The assertions of a case that are not ``info``."""
-    return tuple(item for item in assertions_of(case) if item.severity is not Severity.INFO)
-
-
+@remembered
 def owed(case: CaseRecord) -> tuple[Assertion, ...]:
     """The weighty assertions that head must keep. A case that only the base suite has must not regress (DESIGN.md 3):
     what the base version did not hold there itself is not asked of head."""

@@ -5,15 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gate.decision import figures
+from gate.decision.triage import weighty
 from gate.domain.plan import Enforce, Mode
 from gate.domain.report import CaseRecord, Share, SkillRecord
 from gate.settings import Thresholds, Waiver
 
 
-@dataclass(frozen=True)
+class Tests(NamedTuple):
+    """The p values of a skill's blocking tests. With those of the other skills of a session they are the families over
+    which Holm's correction keeps any false block of the session at .05 each (judging.md 5.4)."""
+
+    signs: tuple[float, ...]
+    """Head against base and against no skill: the larger one of before and after the confirm runs."""
+    bound: float | None
+    """The rate is at least the threshold; None where no case was measured."""
+
+
+# Without generated equality: a look is remembered by what it is, and comparing whole records takes long.
+@dataclass(frozen=True, eq=False)
 class Look:
     """Everything that the rules look at. Cases are in one order, whatever order they came in."""
 
@@ -25,6 +37,8 @@ class Look:
     require_layer3: bool
     waivers: tuple[Waiver, ...]
     run_date: str
+    peers: tuple[Tests, ...] = ()
+    """The tests of the other skills of the session, in any order."""
 
     @cached_property
     def cases(self) -> tuple[CaseRecord, ...]:
@@ -69,7 +83,7 @@ class Look:
     @cached_property
     def needs_judge(self) -> bool:
         """Whether any expectation counts."""
-        return any(item.kind == "expectation" for case in self.runnable for item in figures.weighty(case))
+        return any(item.kind == "expectation" for case in self.runnable for item in weighty(case))
 
     def waived(self, rule: str) -> Waiver | None:
         """The waiver that accepts a rule for this skill on the run date; an expired or undated one counts for nothing."""

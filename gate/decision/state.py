@@ -76,7 +76,13 @@ class GateDecision(NamedTuple):
 
 def skill_state(report: SkillReport, enforce: Enforce) -> State:
     """The state that one skill asks for: one row of the table."""
-    verdict = report.verdict
+    return state_of(report.verdict, enforce, cause=report.not_measured_cause, caused_by_change=report.caused_by_change)
+
+
+def state_of(
+    verdict: Verdict, enforce: Enforce, *, cause: NotMeasuredCause | None = None, caused_by_change: bool = False
+) -> State:
+    """One row of the table: ``cause`` counts for ``not_measured`` only, ``caused_by_change`` for ``no_evals``, ``blocked``."""
     if enforce is Enforce.ADVISORY or verdict is Verdict.PASS:
         return State.SUCCESS
     if verdict is Verdict.ERROR:
@@ -84,9 +90,9 @@ def skill_state(report: SkillReport, enforce: Enforce) -> State:
     if enforce is Enforce.STRICT or verdict in (Verdict.FAIL, Verdict.INVALID):
         return State.FAILURE
     if verdict in (Verdict.NO_EVALS, Verdict.BLOCKED):
-        return State.FAILURE if report.caused_by_change else State.SUCCESS
+        return State.FAILURE if caused_by_change else State.SUCCESS
     if verdict is Verdict.NOT_MEASURED:
-        return _not_measured_state(report.not_measured_cause)
+        return _not_measured_state(cause)
     return State.SUCCESS
 
 

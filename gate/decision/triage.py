@@ -13,16 +13,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gate.decision.remembered import remembered
 from gate.domain.base import NotRun, Severity
-from gate.domain.checks import Check
+from gate.domain.checks import Check, shown_parameters
 from gate.domain.evidence import Outcome
 from gate.domain.judgement import CheckResult, CheckStatus, ExpectationGrade, GradeStatus
 from gate.domain.plan import Arm
 from gate.domain.report import AssertionTriage, CaseRecord, JudgedRun, Share, TriageClass
-from gate.domain.suite import Expectation
+from gate.domain.suite import Case, Expectation
 
-CLEAR_DIFFERENCE = 0.5
-"""Difference of two pass rates from which an assertion that is mixed in one arm still tells the arms apart."""
+CLEAR_DIFFERENCE = 0.75
+"""Difference of two pass rates from which an assertion that is mixed in one arm still tells the arms apart. This and
+``ALIKE`` are set by ``tests.bench.triage``: at .5, and with every pair of mixed arms called flaky, 7 to 9 % of what tells the
+arms apart got a wrong name at five runs, and a sixth of what was called flaky was not."""
+ALIKE = 0.35
+"""Difference up to which two mixed arms are both called flaky; beyond it nobody can say."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,15 @@ class Assertion:
     text: str
     """Untrusted."""
     rule_ref: str | None
+    asked_of: frozenset[str] | None = None
+    """The arms that it is asked of, where these are not all."""
+    has_known_issue: bool = False
+    """A failure may be excused: Layer 2a then marks its result ``info``."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a usable run may have nothing to say about it, so that it can be left out of a decision."""
+        return self.asked_of is not None or self.has_known_issue
 
     @property
     def label(self) -> str:
@@ -89,21 +103,35 @@ def describe_check(check: Check) -> str:
     """What a check looks for: the author's words, else its kind and parameters."""
     if check.description:
         return check.description
-    values = check.parameters.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+    values = shown_parameters(check.parameters, exclude_defaults=True)
     return f"{check.parameters.kind}: " + ", ".join(f"{name} {value!r}" for name, value in sorted(values.items()))
 
 
 def assertions_of(case: CaseRecord) -> tuple[Assertion, ...]:
     """Every assertion of a case: checks, then expectations, each by id (an order that no file order changes)."""
+    return _assertions(case.plan.case)
+
+
+@remembered
+def _assertions(case: Case) -> tuple[Assertion, ...]:
 
     def of_check(check: Check) -> Assertion:
-        return Assertion("check", check.id, check.severity, describe_check(check), check.rule_ref)
+        arms = frozenset(arm.value for arm in Arm if check.applies_to(arm.value))
+        return Assertion(
+            "check",
+            check.id,
+            check.severity,
+            describe_check(check),
+            check.rule_ref,
+            asked_of=arms if len(arms) < len(Arm) else None,
+            has_known_issue=check.known_issue is not None,
+        )
 
     def of_expectation(expectation: Expectation) -> Assertion:
         return Assertion("expectation", expectation.id, expectation.severity, expectation.text, expectation.rule_ref)
 
-    checks = sorted(case.plan.case.checks, key=lambda item: natural(item.id))
-    expectations = sorted(case.plan.case.expectations, key=lambda item: natural(item.id))
+    checks = sorted(case.checks, key=lambda item: natural(item.id))
+    expectations = sorted(case.expectations, key=lambda item: natural(item.id))
     return (*map(of_check, checks), *map(of_expectation, expectations))
 
 
@@ -119,14 +147,28 @@ def natural(name: str) -> tuple[tuple[int, int, str, str], ...]:
     return tuple(key(part) for part in re.split(r"([0-9]+)", name) if part)
 
 
+def weighty(case: CaseRecord) -> tuple[Assertion, ...]:
+    """The assertions of a case that are not ``info``."""
+    return _weighty(_assertions(case.plan.case))
+
+
+@remembered
+def _weighty(assertions: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
+    return tuple(item for item in assertions if item.severity is not Severity.INFO)
+
+
 def counting(case: CaseRecord) -> tuple[Assertion, ...]:
     """The assertions that decide whether a case passed (Decision 6): its exact checks that are not ``info``; where it has
     none, its expectations that are not ``info``. Empty: the case can say nothing."""
-    weighty = [item for item in assertions_of(case) if item.severity is not Severity.INFO]
-    checks = tuple(item for item in weighty if item.kind == "check")
-    return checks or tuple(weighty)
+    return _counting(weighty(case))
 
 
+@remembered
+def _counting(counted: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
+    return tuple(item for item in counted if item.kind == "check") or counted
+
+
+@remembered
 def is_usable(run: JudgedRun) -> bool:
     """Whether a run counts. An infrastructure failure in one of its checks voids it (DESIGN.md 4, Layer 2a)."""
     if not run.record.scored:
@@ -135,16 +177,19 @@ def is_usable(run: JudgedRun) -> bool:
     return isinstance(checks, NotRun) or all(result.status is not CheckStatus.INFRA for result in checks)
 
 
+@remembered
 def usable_runs(case: CaseRecord, arm: Arm, *, confirm: bool = True) -> tuple[JudgedRun, ...]:
     """The runs of an arm that count, by run number; without the confirm stage where ``confirm`` is False."""
     return tuple(run for run in case.of(arm) if is_usable(run) and (confirm or run.record.purpose != "confirm"))
 
 
+@remembered
 def confirm_runs(case: CaseRecord, arm: Arm = Arm.WITH_SKILL) -> tuple[JudgedRun, ...]:
     """The usable runs that the confirm stage added to an arm."""
     return tuple(run for run in usable_runs(case, arm) if run.record.purpose == "confirm")
 
 
+@remembered
 def paired_runs(
     case: CaseRecord, one: Arm, other: Arm, *, confirm: bool = True
 ) -> tuple[tuple[JudgedRun, ...], tuple[JudgedRun, ...]]:
@@ -157,6 +202,7 @@ def paired_runs(
     return kept(one), kept(other)
 
 
+@remembered
 def check_result(run: JudgedRun, check_id: str) -> CheckResult | None:
     """What Layer 2a said about a check of a run; None where it said nothing, or said it twice."""
     if isinstance(run.judgement.checks, NotRun):
@@ -165,6 +211,7 @@ def check_result(run: JudgedRun, check_id: str) -> CheckResult | None:
     return found[0] if len(found) == 1 else None
 
 
+@remembered
 def grade_row(run: JudgedRun, expectation_id: str) -> ExpectationGrade | None:
     """What Layer 2b said about an expectation of a run, by a judge or by code.
 
@@ -181,32 +228,78 @@ def holds(run: JudgedRun, assertion: Assertion) -> bool | None:
     """Whether an assertion passed in a usable run; None where there is no verdict."""
     if run.record.outcome is not Outcome.COMPLETED:
         return False
-    if assertion.kind == "check":
-        result = check_result(run, assertion.id)
-        return None if result is None else result.status is CheckStatus.PASSED
-    row = grade_row(run, assertion.id)
-    if row is None or row.status is GradeStatus.UNGRADED:
-        return None
-    return row.status is GradeStatus.PASSED
+    return _verdicts(run).get((assertion.kind, assertion.id))
+
+
+@remembered
+def _verdicts(run: JudgedRun) -> dict[tuple[str, str], bool | None]:
+    """By kind and id: what ``check_result`` and ``grade_row`` find, as passed or not; None and absent alike: no verdict."""
+    found: dict[tuple[str, str], bool | None] = {}
+    if not isinstance(run.judgement.checks, NotRun):
+        for result in run.judgement.checks:
+            key = ("check", result.check_id)
+            found[key] = None if key in found else result.status is CheckStatus.PASSED
+    if not isinstance(run.judgement.grading, NotRun):
+        for row in run.judgement.grading.rows:
+            graded = grade_row(run, row.expectation_id)
+            if graded is not None and graded.status is not GradeStatus.UNGRADED:
+                found["expectation", row.expectation_id] = graded.status is GradeStatus.PASSED
+    return found
 
 
 def tally(runs: Iterable[JudgedRun], assertion: Assertion) -> Tally:
-    """One assertion over usable runs."""
-    seen = [holds(run, assertion) for run in runs]
-    return Tally(passed=seen.count(True), failed=seen.count(False), unknown=seen.count(None))
+    """One assertion over usable runs: those of an arm that it is asked of, without failures that a known issue excuses."""
+    listed = runs if isinstance(runs, tuple) else tuple(runs)
+    if assertion.is_partial:
+        listed = tuple(run for run in listed if _is_asked(run, assertion))
+    counts = _counts(listed)
+    passed, failed = counts.get((assertion.kind, assertion.id), (0, 0))
+    ended = counts[ENDED][1] if ENDED in counts else 0
+    return Tally(passed=passed, failed=failed + ended, unknown=len(listed) - passed - failed - ended)
 
 
+def _is_asked(run: JudgedRun, assertion: Assertion) -> bool:
+    if assertion.asked_of is not None and run.record.key.arm.value not in assertion.asked_of:
+        return False
+    if not assertion.has_known_issue or assertion.severity is Severity.INFO or not run.record.completed:
+        return True  # how a run ended is never excused
+    result = check_result(run, assertion.id)
+    return result is None or result.severity is not Severity.INFO
+
+
+ENDED = ("", "")
+"""The key under which runs that did not complete are counted as failed, for every assertion."""
+
+
+@remembered
+def _counts(runs: tuple[JudgedRun, ...]) -> dict[tuple[str, str], tuple[int, int]]:
+    """By kind and id of an assertion: in how many of the completed runs it passed and failed."""
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for run in runs:
+        if run.record.outcome is not Outcome.COMPLETED:
+            counts[ENDED] = (0, counts.get(ENDED, (0, 0))[1] + 1)
+        else:
+            for key, verdict in _verdicts(run).items():
+                if verdict is not None:
+                    passed, failed = counts.get(key, (0, 0))
+                    counts[key] = (passed + verdict, failed + (not verdict))
+    return counts
+
+
+@remembered
 def passed_over(case: CaseRecord, runs: Sequence[JudgedRun]) -> bool | None:
     """Whether a case passed over these usable runs of one arm; None where that cannot be said."""
     deciding = counting(case)
     if not deciding or not runs:
         return None
-    verdicts = [tally(runs, assertion).majority for assertion in deciding]
+    tallies = [(assertion, tally(runs, assertion)) for assertion in deciding]
+    verdicts = [counts.majority for assertion, counts in tallies if counts.total or not assertion.is_partial]
     if False in verdicts:
         return False
-    return None if None in verdicts else True
+    return None if None in verdicts or not verdicts else True
 
 
+@remembered
 def case_passed(case: CaseRecord, arm: Arm = Arm.WITH_SKILL, *, confirm: bool = True) -> bool | None:
     """Decision 6: every deciding assertion passed in more than half of the arm's usable runs.
 
@@ -253,8 +346,8 @@ def needs_confirm(case: CaseRecord) -> str | None:
 def classify(with_skill: Share, without_skill: Share) -> TriageClass:
     """R4, judging.md 8.1. Shares count runs that have a verdict.
 
-    Under two with-runs or without any without-run nothing can be told. Where an arm is mixed, only a difference of
-    ``CLEAR_DIFFERENCE`` still tells the arms apart.
+    Under two with-runs or without any without-run nothing can be told. Where one arm is mixed, only a difference of
+    ``CLEAR_DIFFERENCE`` still tells the arms apart; where both are, at most ``ALIKE`` apart, the assertion is flaky.
     """
     with_rate, without_rate = with_skill.rate, without_skill.rate
     if with_rate is None or without_rate is None or with_skill.total < 2:
@@ -263,11 +356,12 @@ def classify(with_skill: Share, without_skill: Share) -> TriageClass:
         return TriageClass.SATURATED
     if with_rate == without_rate == 0:
         return TriageClass.DEAD
+    difference = with_rate - without_rate
     if 0 < with_rate < 1 and 0 < without_rate < 1:
-        return TriageClass.FLAKY
-    if with_rate - without_rate >= CLEAR_DIFFERENCE:
+        return TriageClass.FLAKY if abs(difference) <= ALIKE else TriageClass.UNDER_POWERED
+    if difference >= CLEAR_DIFFERENCE:
         return TriageClass.DISCRIMINATING
-    if without_rate - with_rate >= CLEAR_DIFFERENCE:
+    if difference <= -CLEAR_DIFFERENCE:
         return TriageClass.INVERTED
     return TriageClass.UNDER_POWERED
 

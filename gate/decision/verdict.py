@@ -9,13 +9,22 @@ V6 and V7 are looked for by nothing yet, and no null agent is run against a suit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from gate import statistics
 from gate.decision import figures
-from gate.decision.charges import BLOCKING_LEVEL, charges_against, forbidden_tools, lost_and_won, tested_arms
+from gate.decision.charges import (
+    BLOCKING_LEVEL,
+    blocking_family,
+    charges_against,
+    forbidden_tools,
+    lost_and_won,
+    tests_of,
+)
 from gate.decision.figures import case_name, plural
-from gate.decision.look import Look
+from gate.decision.look import Look, Tests
+from gate.decision.remembered import remembering
 from gate.decision.state import skill_state
 from gate.decision.triage import check_result, paired_runs, passed_over, tally, triage_case, usable_runs
 from gate.decision.wording import (
@@ -69,12 +78,44 @@ def decide_skill(
     waivers: Sequence[Waiver],
     run_date: str,
 ) -> SkillReport:
-    """Decide on one skill. Same record and settings, same report: whatever the order of runs, cases and assertions.
+    """Decide on one skill, as if it were the only one of its session (see ``decide_skills``).
 
     ``run_date`` is the session's ISO date; waivers end by it. Never raises for what a record lacks: what is missing
     ends in one of the verdicts that are no pass.
     """
     look = Look(record, plan_mode, enforce, thresholds, manifest_errors, require_layer3, tuple(waivers), run_date)
+    return decide_skills([look])[0]
+
+
+def decide_skills(looks: Sequence[Look]) -> list[SkillReport]:
+    """Decide on the skills of one session, in the order given.
+
+    Same records and settings, same reports: whatever the order of skills, cases, runs and assertions. The blocking tests
+    of all skills share one error (``Tests``): with twenty skills a false alarm somewhere is no likelier than with one.
+    """
+    with remembering():
+        return [_report(look) for look in with_peers(looks)]
+
+
+def with_peers(looks: Sequence[Look]) -> list[Look]:
+    """Each look with the tests of the others. A skill that is not measured has none."""
+    if len(looks) < 2:
+        return list(looks)
+    tests = [tests_of(look) if look.runnable else Tests((), None) for look in looks]
+    return [
+        replace(look, peers=tuple(sorted((*tests[:at], *tests[at + 1 :]), key=repr))) for at, look in enumerate(looks)
+    ]
+
+
+def verdict_of(look: Look) -> tuple[Verdict, tuple[str, ...]]:
+    """The first of the nine rules that has a reason, and its reasons, most important first."""
+    with remembering():
+        verdict, reasons = _first_match(look)
+        return verdict, tuple(reasons)
+
+
+def _report(look: Look) -> SkillReport:
+    record = look.record
     verdict, reasons = _first_match(look)
     measured = verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.CONDITIONAL, Verdict.PASS)
     fallbacks = figures.fallback_sums(record)
@@ -116,7 +157,7 @@ def decide_skill(
         not_tested=not_tested(look),
         notes=notes_of(look),
     )
-    return report.model_copy(update={"state": skill_state(report, enforce)})
+    return report.model_copy(update={"state": skill_state(report, look.enforce)})
 
 
 def _first_match(look: Look) -> tuple[Verdict, list[str]]:
@@ -256,7 +297,12 @@ def _missing_layers(look: Look) -> list[str]:
             silent = [
                 run.record.key.run
                 for run in usable_runs(case, arm)
-                if run.record.completed and any(check_result(run, check.id) is None for check in case.plan.case.checks)
+                if run.record.completed
+                and any(
+                    check_result(run, check.id) is None
+                    for check in case.plan.case.checks
+                    if check.applies_to(arm.value)
+                )
             ]
             if silent:
                 reasons.append(f"{case_name(case)}: checks without a result in {arm.value} {run_numbers(silent)}")
@@ -311,7 +357,7 @@ def _inconclusive(look: Look) -> list[str]:
     if len(lost) > len(won) and p <= DOUBT_LEVEL:
         reasons.append(
             f"head passes fewer cases than base: {len(lost)} lost ({case_names(lost)}), {len(won)} won, one-sided exact "
-            f"p = {p:.3f}; {losses_to_decide(len(lost), len(won), BLOCKING_LEVEL / len(tested_arms(look)))}"
+            f"p = {p:.3f}; {losses_to_decide(len(lost), len(won), BLOCKING_LEVEL / blocking_family(look))}"
         )
     return reasons
 

@@ -15,6 +15,7 @@ class Role(StrEnum):
     GENERATOR = "generator"
     REVIEWER = "reviewer"
     GRADER = "grader"
+    SECOND_GRADER = "second_grader"
     EVALUATOR = "evaluator"
     DEFENDER = "defender"
     PROSECUTOR = "prosecutor"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gate.domain.base import Value
 from gate.domain.findings import Finding
+from gate.domain.manifest import ManifestStatus
+from gate.domain.preflight import PreflightFact
 from gate.domain.skill import Skill, SkillChange
 from gate.domain.suite import Suite
 
@@ -24,6 +26,12 @@ class SkillIntake(Value):
     findings: tuple[Finding, ...] = ()
     """About SKILL.md, the suite and the change."""
     manifest_findings: tuple[Finding, ...] = ()
+    manifests: tuple[ManifestStatus, ...] = ()
+    """One a manifest that concerns this skill; one of kind ``signature`` where it has none."""
+    preflight: tuple[PreflightFact, ...] = ()
+    """What it needs that a sandbox may not have, declared ones first."""
+    base_preflight: tuple[PreflightFact, ...] = ()
+    """The same of the base version."""
     suite_removals: tuple[str, ...] = ()
     """What judged this skill at the base and no longer does, as sentences; each needs a waiver in the base policy."""
 

@@ -114,6 +114,20 @@ class ControlGrade(Value):
     """Of a batch that counts for nothing; health figures count it all the same."""
 
 
+class SpotCheck(Value):
+    """A second look at a row that passed (judging.md 1.1, 3.2). It can take a pass away, never give one."""
+
+    kind: Literal["second_judge", "negation_twin", "delete_one"]
+    expectation_id: str
+    model_said: bool | None
+    """Of ``negation_twin``: of the opposite of the expectation. Of ``delete_one``: without the lines that were cited."""
+    unsure: bool = False
+    voided: bool = False
+    """The question's known-false control was passed: whoever answered passes anything."""
+    quotes: tuple[Quote, ...] = ()
+    """Of ``second_judge``, as looked up."""
+
+
 class Claim(Value):
     """A claim that the agent made and the grader looked up (R42, R44)."""
 
@@ -132,6 +146,9 @@ class Grading(Value):
     controls: tuple[ControlGrade, ...] = ()
     voided: str | None = None
     """Why the batch counts for nothing (a known-false control passed twice); None where it counts."""
+    spot_checks: tuple[SpotCheck, ...] = ()
+    second_model: str = ""
+    """Who gave the second opinions; empty where nobody was asked."""
     claims: tuple[Claim, ...] = ()
     eval_feedback: tuple[str, ...] = ()
     suspicious: tuple[str, ...] = ()

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from gate.domain.base import NotRun, Value
 from gate.domain.findings import Finding
+from gate.domain.manifest import ManifestStatus
+from gate.domain.preflight import PreflightFact
 from gate.domain.skill import Skill, SkillChange, SkillType
 from gate.domain.suite import Case, Suite
 
@@ -147,6 +149,10 @@ class SkillPlan(Value):
     findings: tuple[Finding, ...] = ()
     """About SKILL.md, the suite and the change."""
     manifest_findings: tuple[Finding, ...] = ()
+    manifests: tuple[ManifestStatus, ...] = ()
+    """As in ``SkillIntake``."""
+    preflight: tuple[PreflightFact, ...] = ()
+    """As in ``SkillIntake``."""
     suite_removals: tuple[str, ...] = ()
     """Checks that head removes or loosens against the base suite, as sentences; each needs a waiver."""
     cases: tuple[CasePlan, ...] = ()

@@ -44,6 +44,16 @@ class PreflightFact(Value):
         return f"the skill {'declares that it needs' if self.declared else 'seems to need'} {what} ({self.source})"
 
 
-def blocked_reason(facts: tuple[PreflightFact, ...]) -> str | None:
-    """Why no case of the skill can be run in a sandbox; None where nothing that was declared forbids it."""
-    return next((fact.sentence for fact in facts if fact.blocks), None)
+def blocked_reason(facts: tuple[PreflightFact, ...], available: tuple[str, ...] = ()) -> str | None:
+    """Why no case of the skill can be run in a sandbox; None where nothing that was declared forbids it.
+
+    ``available``: names of keys, or ``network``, that the cases stand in for, as the base policy says.
+    """
+    return next(
+        (
+            fact.sentence
+            for fact in facts
+            if fact.blocks and (fact.name if fact.need is Need.KEY else "network") not in available
+        ),
+        None,
+    )

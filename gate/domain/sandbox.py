@@ -97,6 +97,8 @@ class OneShotSpec(Value):
     image: str
     argv: tuple[str, ...]
     files: tuple[PutFile, ...] = Field(repr=False, default=())
+    oracle_files: tuple[PutFile, ...] = Field(repr=False, default=())
+    """Put into ``/oracle``, root-owned and not writable by the command."""
     timeout_s: float = 30
     memory_mb: int = 768
     output_cap_bytes: int = 1_048_576

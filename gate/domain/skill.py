@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,35 @@ class SkillFile(Value):
     def is_regular(self) -> bool:
         """True for a plain file, executable or not."""
         return self.mode in (REGULAR, EXECUTABLE)
+
+
+class Link(Value):
+    """A link of SKILL.md that names a file or a folder."""
+
+    target: str
+    """As written."""
+    line: int
+    """1-based line of SKILL.md."""
+    resolved: str
+    """Relative to the skill folder; ``../`` at its start leads out."""
+    kind: Literal["file", "broken", "outside"]
+    """``broken``: nothing of the skill is there. ``outside``: it leads out of the folder, so no agent under test gets it."""
+
+
+class SkillFacts(Value):
+    """What can be counted in a skill without asking anybody."""
+
+    lines: int
+    """Of the body."""
+    tokens: int
+    """Of the body, estimated: a quarter of its characters, and each CJK character one."""
+    links: tuple[Link, ...]
+    scripts: tuple[str, ...]
+    """Program files that the agent gets."""
+    executables: tuple[str, ...]
+    """Files with the exec bit that the agent gets."""
+    tool_ids: tuple[str, ...]
+    """``mcp__server__tool`` in the body or in allowed-tools, each once."""
 
 
 class SkillType(StrEnum):

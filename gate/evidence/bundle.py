@@ -276,14 +276,17 @@ def load_events(root: Path, key_folder: str) -> tuple[Event, ...]:
     return _sealed_events(Bundle(root), key_folder)[0]
 
 
-def load_blocks(root: Path, record: RunRecord) -> tuple[Block, ...]:
+def load_blocks(root: Path, record: RunRecord, events: Sequence[Event] | None = None) -> tuple[Block, ...]:
     """The numbered blocks of a run: its events, then its kept text outputs.
 
     An output is text where it is UTF-8 without NUL, of at most TEXT_OUTPUT_BYTES. What a fixture brought and the run
-    left as it was is no output of the run, so it is no evidence. Raises EvidenceError where a file is not the one of
-    the record.
+    left as it was is no output of the run, so it is no evidence. ``events``: what ``load_events`` gave, so that a long
+    record is parsed once. Raises EvidenceError where a file is not the one of the record.
     """
-    events, head = _sealed_events(Bundle(root), record.key.folder)
+    if events is None:
+        events, head = _sealed_events(Bundle(root), record.key.folder)
+    else:
+        head = events[-1].hash if events else ZERO_HASH
     if head != record.chain_head:
         name = f"{record.key.folder}/events.jsonl"
         raise EvidenceError(f"{name} is not the record of this run.", path=name)

@@ -7,6 +7,7 @@ run need more agreement. So the rules may be broad, but each wants two signs tog
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 MAXIMUM_CHARACTERS = 400_000
@@ -88,6 +89,36 @@ _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _TAG = re.compile("[\U000e0001\U000e0020-\U000e007e]")
 _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{2,6}\U000e007f")
 """The flags of England, Scotland and Wales are the one honest use of tag characters."""
+_HIDDEN = {"zero_width": _ZERO_WIDTH, "bidi": _BIDI, "tag_characters": _TAG}
+_HIDDEN_SIGNS = (
+    "\u200b\u200c\u200d\u00ad\u2060\u2061\u2062\u2063\u2064\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+_INVISIBLE_SIGNS = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff" + "".join(
+    map(chr, range(0xFE00, 0xFE10))
+)
+_WIDE = re.compile("[\uff01-\uff5e]")
+_VERDICT_WORDS = (
+    "pass", "correct", "full mark", "full score", "full credit", "perfect", "10/10", "5/5", "100", "highest", "maximum",
+    "top score", "通过", "合格", "满分", "正确", "高分", "满足", "10分", "5分",
+)  # fmt: skip
+_WORDS = {
+    "addresses_judge": (
+        "grader", "judge", "evaluator", "reviewer", "assessor", "comparator", "examiner", "llm", "ai model", "language model",
+        "scorer", "评", "裁判", "打分", "审核", "阅卷", "判分",
+    ),
+    "asks_for_verdict": _VERDICT_WORDS,
+    "mimics_verdict": (
+        "passed", "model_said", "verdict", "grade", "score", "winner", "approved", "is_correct", "verified", "judgement",
+        "judgment", "decision", "评分", "结论", "判定", "得分", "[[",
+    ),
+    "ignores_instructions": (
+        "ignore", "disregard", "forget", "override", "bypass", "skip", "instruction", "rubric", "grading rule", "忽略", "无视", "忘",
+        "跳过", "不要理会", "不必理会", "新的", "真正的", "更新后的",
+    ),
+    "closes_fence": ("</", "\u27e6", "ending of", "end of", "begin", "|", "# ["),
+    "control_tokens": ("<|", "<\uff5c", "inst]", "<<", "<s>", "</", "_of_turn>", "system", "assistant", "developer", "instruction"),
+}  # fmt: skip
+"""A word of the rule's own that every place it finds has on its line or the next: where there is none, nobody searches."""
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff\ufe00-\ufe0f]")
 
 
@@ -104,11 +135,69 @@ def judge_directed(text: str) -> tuple[str, ...]:
     if len(text) > MAXIMUM_CHARACTERS:
         half = MAXIMUM_CHARACTERS // 2
         text = f"{text[:half]}\n{text[-half:]}"
-    names = [
-        name
-        for name, pattern in (("zero_width", _ZERO_WIDTH), ("bidi", _BIDI), ("tag_characters", _TAG))
-        if pattern.search(_FLAG.sub("", text))
-    ]
+    names = [name for name, pattern in _HIDDEN.items() if pattern.search(_FLAG.sub("", text))]
     plain = _INVISIBLE.sub("", text).translate(_FULL_WIDTH)
     names += [rule.name for rule in _RULES if rule.pattern.search(plain)]
     return tuple(sorted(names))
+
+
+def hits(text: str, names: Collection[str]) -> Iterator[tuple[str, int, str]]:
+    """(rule, offset in ``text``, what was found) of the first place of each of the rules named, in no order.
+
+    For static files of bounded size, where people want to see the place: the whole text is looked at, by lines that hold
+    a word of the rule (and the lines beside them). Offsets of rules about words are those after invisible characters were
+    taken out; the line is the same.
+    """
+    if not text.isascii() and (any(sign in text for sign in _HIDDEN_SIGNS) or _TAG.search(text)):
+        unflagged = _FLAG.sub(lambda match: " " * len(match[0]), text)
+        for name, pattern in _HIDDEN.items():
+            found = pattern.search(unflagged) if name in names else None
+            if found:
+                yield name, found.start(), found[0]
+    plain = text
+    # To look for one sign is far cheaper than to go over a text.
+    if not text.isascii() and any(sign in text for sign in _INVISIBLE_SIGNS):
+        plain = _INVISIBLE.sub("", plain)
+    if not text.isascii() and _WIDE.search(plain):
+        plain = plain.translate(_FULL_WIDTH)
+    lower = lowered(plain)
+    for rule in _RULES:
+        if rule.name in names:
+            for start, end in lines_with(lower, _WORDS[rule.name], beside=1):
+                found = rule.pattern.search(plain, start, end)
+                if found:
+                    yield rule.name, found.start(), found[0]
+                    break
+
+
+def lowered(text: str) -> str:
+    """Lower case with every character at its place: some letters have two in lower case, and stay as they are."""
+    lower = text.lower()
+    return (
+        lower if len(lower) == len(text) else "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
+    )
+
+
+def lines_with(lower: str, words: Collection[str], *, beside: int = 0) -> list[tuple[int, int]]:
+    """(start, end) of every line of a text that holds one of the words, in order, joined where they meet; with
+    ``beside`` lines before and after."""
+    spans: set[tuple[int, int]] = set()
+    for word in words:
+        at = lower.find(word)
+        while at >= 0:
+            start, end = at, at
+            for _ in range(beside + 1):
+                start = lower.rfind("\n", 0, max(start, 0)) if start >= 0 else start
+                end = lower.find("\n", end + 1 if end > at else end)
+                end = len(lower) if end < 0 else end
+            spans.add((start + 1, end))
+            # Whatever else this line holds does not matter any more.
+            stop = lower.find("\n", at)
+            at = lower.find(word, stop) if stop >= 0 else -1
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

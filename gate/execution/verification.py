@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 
 from gate.domain.base import Json, digest_of
-from gate.domain.checks import Command
+from gate.domain.checks import Command, OracleCommand
 from gate.domain.evidence import CollectedFile, CommandResult, ProducedCode, RunRecord, Verification
 from gate.domain.sandbox import OneShotResult, OneShotSpec, PutFile
 from gate.domain.suite import Case
@@ -31,6 +31,16 @@ PAGES = (".html", ".htm")
 
 _MAIN_GUARD = re.compile(rb"^if\s+__name__\s*==\s*['\"]__main__['\"]\s*:", re.MULTILINE)
 _HOME = "home/"
+# -P (no folder of the script on the path) is part of -I only in newer interpreters; the folder is root's either way.
+_PYTHON = ("/usr/bin/python3", "-I", "-B")
+_BASH = ("/bin/bash", "--noprofile", "--norc", "-p")
+_ORACLE_ENVIRONMENT = {
+    "HOME": "/tmp",  # noqa: S108 - a folder in the sandbox, its own and empty
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PYTHONHASHSEED": "0",
+    "TZ": "UTC",
+}
 
 
 def verify_run(
@@ -48,7 +58,12 @@ def verify_run(
     Engine trouble is retried once, then recorded as ``infra``: never a failed check. Raises EvidenceError where a
     collected file is not the one that was sealed.
     """
-    commands = [(check.id, check.parameters) for check in case.checks if isinstance(check.parameters, Command)]
+    arm = record.key.arm.value
+    commands = [
+        (check.id, check.parameters)
+        for check in case.checks
+        if isinstance(check.parameters, Command | OracleCommand) and check.applies_to(arm)
+    ]
     produced = [file.path for file in record.files if _is_produced(file)]
     verification = Verification(run_seal=record.seal)
     if commands or any(path.lower().endswith((*PROGRAMS, *PAGES)) for path in produced):
@@ -98,8 +113,13 @@ class _Room:
         missing = sum(data is None for _, data in kept)
         self._note = f"{missing} files of the workspace were over a cap and not there" if missing else ""
 
-    def command(self, check_id: str, command: Command) -> CommandResult:
-        result = self._once(f"check-{check_id}", ("/bin/bash", "-c", command.run), command.timeout_s)
+    def command(self, check_id: str, command: Command | OracleCommand) -> CommandResult:
+        name = f"check-{check_id}"
+        if isinstance(command, Command):
+            result = self._once(name, ("/bin/bash", "-c", command.run), command.timeout_s)
+        else:
+            files = tuple(PutFile(path=path, data=text.encode()) for path, text in sorted(command.files.items()))
+            result = self._once(name, oracle_argv(command), command.timeout_s, files)
         if isinstance(result, str):
             return CommandResult(check_id=check_id, status="infra", exit_code=None, stdout="", stderr="", reason=result)
         return CommandResult(
@@ -144,7 +164,9 @@ class _Room:
             timed_out=result.timed_out,
         )
 
-    def _once(self, what: str, argv: tuple[str, ...], timeout_s: float) -> OneShotResult | str:
+    def _once(
+        self, what: str, argv: tuple[str, ...], timeout_s: float, oracle_files: tuple[PutFile, ...] = ()
+    ) -> OneShotResult | str:
         """The result, or the reason why the engine gave none in two tries."""
         spec = OneShotSpec(
             session_id=self._session_id,
@@ -152,6 +174,7 @@ class _Room:
             image=self._image,
             argv=argv,
             files=self._files,
+            oracle_files=oracle_files,
             timeout_s=timeout_s,
         )
         problem = ""
@@ -165,6 +188,18 @@ class _Room:
                 return result
             problem = "the engine gave no exit code"
         return problem
+
+
+def oracle_argv(oracle: OracleCommand) -> tuple[str, ...]:
+    """How an oracle is run, so that nothing in the workspace is found, imported or sourced in its place (DESIGN.md 4, 2a).
+
+    In ``/tmp``, which is empty in a fresh container; with an environment of constants alone; by an interpreter that is named
+    by its absolute path and takes neither its environment nor its folder nor start-up files into account.
+    """
+    isolated = _PYTHON if oracle.script.endswith(".py") else _BASH
+    environment = tuple(f"{name}={value}" for name, value in sorted(_ORACLE_ENVIRONMENT.items()))
+    in_empty_folder = ("/bin/sh", "-c", 'cd /tmp && exec "$@"', "sh", "/usr/bin/env", "-i", *environment)
+    return (*in_empty_folder, *isolated, f"/oracle/{oracle.script}", *oracle.args)
 
 
 def entry_point(response: str, paths: Sequence[str], contents: Mapping[str, bytes]) -> tuple[str, int] | None:

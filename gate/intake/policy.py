@@ -47,7 +47,8 @@ def parse_policy(data: bytes, path: str = POLICY_PATH) -> tuple[Policy, tuple[Fi
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             _complain(detail, root, notes)
-    _waiver_dates(root, notes)
+    _dates(root, notes, "waivers", "waiver-date")
+    _dates(root, notes, "suppressions", "suppression-date")
     in_order = sorted(notes.items, key=lambda item: (item.line or 0, item.column or 0))
     return (Policy() if in_order else policy), tuple(in_order)
 
@@ -119,6 +120,9 @@ def _keys(place: Iterable[str | int]) -> list[str]:
     for part in place:
         if isinstance(part, int):
             continue
+        if get_origin(model) is dict:  # the keys of a mapping are anybody's; its values have known ones
+            model = _model_in(get_args(model)[1])
+            continue
         field = model.model_fields.get(part) if isinstance(model, type) and issubclass(model, BaseModel) else None
         if field is None:
             return []
@@ -127,6 +131,8 @@ def _keys(place: Iterable[str | int]) -> list[str]:
 
 
 def _model_in(annotation: Any) -> Any:
+    if get_origin(annotation) is dict:
+        return annotation
     if get_origin(annotation) in (tuple, types.UnionType):
         return next(
             (item for item in get_args(annotation) if isinstance(item, type) and issubclass(item, BaseModel)), None
@@ -134,18 +140,19 @@ def _model_in(annotation: Any) -> Any:
     return annotation
 
 
-def _waiver_dates(root: Node, notes: Notes) -> None:
-    waivers = root.value.get("waivers")
-    for index, waiver in enumerate(waivers.value if waivers is not None and waivers.is_list else []):
-        expires = waiver.value.get("expires") if waiver.is_map else None
+def _dates(root: Node, notes: Notes, key: str, rule: str) -> None:
+    """Ends of exceptions: each must be a date, or the exception would hold for ever or never."""
+    exceptions = root.value.get(key)
+    for index, exception in enumerate(exceptions.value if exceptions is not None and exceptions.is_list else []):
+        expires = exception.value.get("expires") if exception.is_map else None
         if expires is None or not isinstance(expires.value, str):
             continue  # the model says so
         try:
             dt.date.fromisoformat(expires.value)
         except ValueError:
             notes.block(
-                "waiver-date",
-                f'waivers.{index}.expires "{short(expires.value)}" is no date; 2026-12-31 was expected',
+                rule,
+                f'{key}.{index}.expires "{short(expires.value)}" is no date; 2026-12-31 was expected',
                 line=expires.line,
                 column=expires.column,
             )

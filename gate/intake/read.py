@@ -10,13 +10,18 @@ from gate.domain.intake import Intake, SkillIntake
 from gate.domain.skill import ChangeKind, Skill, SkillChange, slug_of
 from gate.domain.suite import Suite
 from gate.errors import ConfigurationError
+from gate.intake.body import check_body
 from gate.intake.changes import Changes, changed_skills, find_folders
-from gate.intake.manifests import check_manifests
+from gate.intake.folding import fold
+from gate.intake.manifests import ManifestReport, read_manifests
 from gate.intake.notes import Notes, joined, short, shown
 from gate.intake.policy import policy_change
+from gate.intake.preflight import preflight_facts
+from gate.intake.scan import scan_skill
 from gate.intake.skill import is_skill_md, parse_skill
 from gate.intake.sources import CommitTree
-from gate.intake.suite import read_suite, suite_removals
+from gate.intake.suite import is_suite_file, read_suite, suite_removals
+from gate.intake.suite.outside import Outside, candidates
 from gate.intake.tree import nested_findings, own_files
 from gate.protocols import Repository
 from gate.settings import Settings
@@ -56,7 +61,7 @@ def read_session(repo: Repository, settings: Settings) -> Intake:
     if settings.head == "HEAD" and repo.is_dirty():
         notes.notice("dirty", "there are uncommitted changes; commits are judged, so they are not looked at")
     wanted = _asked(settings.paths, changes, base is not None) if settings.paths else changes.skills
-    reader = _Reader(repo, tree, base, tip, changes)
+    reader = _Reader(repo, tree, base, tip, changes, settings=settings, head=head)
     skills = tuple(reader.read(change) for change in wanted)
     return Intake(
         base_commit=base,
@@ -97,8 +102,21 @@ def _asked(paths: Sequence[str], changes: Changes, has_base: bool) -> tuple[Skil
 
 
 class _Reader:
-    def __init__(self, repo: Repository, tree: CommitTree, base: str | None, tip: str | None, changes: Changes) -> None:
+    def __init__(
+        self,
+        repo: Repository,
+        tree: CommitTree,
+        base: str | None,
+        tip: str | None,
+        changes: Changes,
+        *,
+        settings: Settings,
+        head: str,
+    ) -> None:
         self._repo = repo
+        self._head = head
+        self._outside: dict[str, Outside] = {}
+        self._settings = settings
         self._tree = tree
         self._base = base
         self._tip = tip
@@ -108,15 +126,25 @@ class _Reader:
         """One skill."""
         findings: list[Finding] = []
         head = suite = None
+        manifests = ManifestReport((), ())
         folder = self._raw(change.path)
         if change.kind is not ChangeKind.DELETED:
             files = own_files(self._tree.skill_files(folder), folder, self._changes.head)
             head, head_findings = parse_skill(change.path, files)
             findings += head_findings
             if head is not None:
-                suite, suite_findings = read_suite(head)
-                findings += suite_findings
+                suite, suite_findings = read_suite(head, self._elsewhere(self._head, folder, head))
+                findings += (*suite_findings, *self._about(head))
             findings += nested_findings(change.path, self._changes.head)
+            policy = self._settings.policy.for_skill(change.path)
+            manifests = read_manifests(
+                self._tree.paths(),
+                self._tree.read,
+                folder,
+                files=files,
+                trust=policy.trust,
+                require_signed=policy.require_signed,
+            )
         if change.path != folder:
             notes = Notes(change.path, "skill-md")
             notes.warn("path-encoding", "the folder's name is not valid UTF-8, so hosts may not find it")
@@ -125,6 +153,9 @@ class _Reader:
         of_record = at_base
         if self._tip is not None and self._tip != self._base:
             of_record = self._version(change, self._tip, findings, say=False)[1] or at_base
+        if head is not None and base is not None and change.kind in (ChangeKind.MODIFIED, ChangeKind.RENAMED):
+            before = (*parse_skill(base.path, base.files)[1], *read_suite(base)[1], *self._about(base))
+            findings = list(fold(findings, head, before, base))
         readable = change.kind is ChangeKind.DELETED or head is not None
         return SkillIntake(
             change=change,
@@ -134,11 +165,33 @@ class _Reader:
             suite=suite,
             base_suite=of_record,
             findings=tuple(findings),
-            manifest_findings=()
-            if change.kind is ChangeKind.DELETED
-            else check_manifests(self._tree.paths(), self._tree.read, folder),
+            manifest_findings=manifests.findings,
+            manifests=manifests.statuses,
+            preflight=preflight_facts(head) if head is not None else (),
+            base_preflight=preflight_facts(base) if base is not None else (),
             suite_removals=self._removals(change, at_base, of_record, suite) if readable else (),
         )
+
+    def _about(self, skill: Skill) -> tuple[Finding, ...]:
+        """Findings about the body and the files of a version."""
+        policy = self._settings.policy
+        scanned = scan_skill(skill, suppressions=policy.suppressions, today=self._settings.run_date)
+        return (*check_body(skill), *scanned)
+
+    def _elsewhere(self, commit: str, folder: str, skill: Skill) -> tuple[Skill, ...]:
+        """Evals of one version that lie outside the skill's folder and are tied to it by name."""
+        if commit not in self._outside:
+            paths = set(candidates(self._tree.paths()))
+            live = set(self._changes.head.live)
+            if commit != self._head:
+                # What another commit holds follows from head and the differences: its whole tree need not be listed.
+                for status, path, old in self._repo.changed_paths(commit, self._head):
+                    paths -= {path} if status in "ARC" else set()
+                    paths |= set(candidates([old or path])) if status in "DR" else set()
+                gone = [change.old_path or change.path for change in self._changes.skills]
+                live |= {self._raw(path) for path in gone}
+            self._outside[commit] = Outside(paths, live)
+        return self._outside[commit].of(folder, skill, lambda room: self._repo.read_skill_files(commit, room))
 
     def _raw(self, path: str) -> str:
         return self._changes.raw.get(path, path)
@@ -162,13 +215,20 @@ class _Reader:
                 notes.notice("base-unreadable", f"the base version cannot be read, so it is not run: {first.message}")
                 findings += notes.items
             return None, None
-        suite, problems = read_suite(skill)
+        suite, problems = read_suite(skill, self._elsewhere(commit, folder, skill))
         if say and any(item.blocks for item in problems):
             notes = Notes(joined(path, "evals"), "suite")
             first = next(item for item in problems if item.blocks)
             notes.notice("base-unreadable", f"the base suite has mistakes, so not all of it is run: {first.message}")
             findings += notes.items
         return skill, suite
+
+    def _had_suite(self, change: SkillChange) -> bool:
+        """Whether suite files stand in the folder at the base, readable or not."""
+        folder = self._raw(change.path)
+        start = "" if folder == "." else f"{folder}/"
+        entries = self._repo.tree(self._base, start) if self._base is not None else []
+        return any(is_suite_file(path.removeprefix(start)) for path, _, _ in entries)
 
     def _removals(
         self, change: SkillChange, at_base: Suite | None, of_record: Suite | None, head: Suite | None
@@ -181,6 +241,8 @@ class _Reader:
             found.append(moved)
         elif change.kind is ChangeKind.DELETED and at_base is not None:
             found.append(f"The skill is deleted with its suite ({len(at_base.cases)} cases).")
+        elif change.kind is ChangeKind.DELETED and self._had_suite(change):
+            found.append("The skill is deleted with its suite (it cannot be read, so its cases are not counted).")
         if change.kind is not ChangeKind.DELETED and at_base is not None:
             waived = set(suite_removals(at_base, of_record)) if of_record is not None else set()
             found += [text for text in suite_removals(at_base, head) if text not in waived]

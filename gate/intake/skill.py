@@ -47,7 +47,16 @@ _FENCE = re.compile(r"^\s*(```|~~~)")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
-class _Matter(NamedTuple):
+class Front(NamedTuple):
+    """What every reading of a SKILL.md starts with: the file, its front matter as nodes, and what is wrong so far."""
+
+    file: SkillFile | None
+    matter: Matter | None
+    mapping: Node | None
+    findings: tuple[Finding, ...]
+
+
+class Matter(NamedTuple):
     """The front matter block of a text, in lines counted from 1."""
 
     text: str
@@ -61,22 +70,31 @@ def is_skill_md(name: str) -> bool:
     return name.casefold() == "skill.md"
 
 
-def parse_skill(
-    path: str, files: tuple[SkillFile, ...], *, folder_name: str | None = None
-) -> tuple[Skill | None, tuple[Finding, ...]]:
-    """A skill from every file of its folder. Never raises.
-
-    ``path`` is the repository-relative folder (``.`` for the root, whose name is ``folder_name`` if known). The skill is None if and only if a finding blocks.
-    """
-    found = _skill_md(files)
+def read_front(path: str, files: tuple[SkillFile, ...]) -> Front:
+    """The front matter of a skill folder. Never raises."""
+    found = skill_md_of(files)
     notes = Notes(joined(path, found.path if found else "SKILL.md"), "skill-md")
     if found is None:
         notes.block("missing", "the folder holds no SKILL.md", remedy="Add a SKILL.md, or remove the folder.")
-        return None, notes.all()
+        return Front(None, None, None, notes.all())
     _other_spellings(files, found, notes)
     matter = _front_matter(found, notes)
     mapping = _mapping(matter, notes) if matter else None
-    if matter is None or mapping is None or notes.blocked:
+    return Front(found, matter, mapping, notes.all())
+
+
+def parse_skill(
+    path: str, files: tuple[SkillFile, ...], *, folder_name: str | None = None, front: Front | None = None
+) -> tuple[Skill | None, tuple[Finding, ...]]:
+    """A skill from every file of its folder. Never raises.
+
+    ``path`` is the repository-relative folder (``.`` for the root, whose name is ``folder_name`` if known). ``front``:
+    ``read_front`` of the same files, where it was read already. The skill is None if and only if a finding blocks.
+    """
+    found, matter, mapping, findings = front or read_front(path, files)
+    notes = Notes(joined(path, found.path if found else "SKILL.md"), "skill-md")
+    notes.items += findings
+    if found is None or matter is None or mapping is None or notes.blocked:
         return None, notes.all()
     folder = folder_name if path == "." else posixpath.basename(path)
     name, description = _name(mapping, folder, notes), _description(mapping, notes)
@@ -111,7 +129,8 @@ def name_of(data: bytes) -> str | None:
     return node.value.strip() or None if node and isinstance(node.value, str) else None
 
 
-def _skill_md(files: tuple[SkillFile, ...]) -> SkillFile | None:
+def skill_md_of(files: tuple[SkillFile, ...]) -> SkillFile | None:
+    """The SKILL.md of a folder, in any case; the usual spelling first."""
     candidates = [item for item in files if is_skill_md(item.path)]
     return min(candidates, key=lambda item: (item.path != "SKILL.md", item.path), default=None)
 
@@ -126,7 +145,7 @@ def _other_spellings(files: tuple[SkillFile, ...], found: SkillFile, notes: Note
         )
 
 
-def _front_matter(file: SkillFile, notes: Notes) -> _Matter | None:
+def _front_matter(file: SkillFile, notes: Notes) -> Matter | None:
     """The first front matter block; what follows, ``---`` lines too, is the body."""
     if file.mode == SYMLINK:
         target = short(file.data.decode("utf-8", "replace"))
@@ -150,7 +169,7 @@ def _front_matter(file: SkillFile, notes: Notes) -> _Matter | None:
     return _split(text.split("\n"), notes)
 
 
-def _split(lines: list[str], notes: Notes) -> _Matter | None:
+def _split(lines: list[str], notes: Notes) -> Matter | None:
     start = next((index for index, line in enumerate(lines) if line.strip()), None)
     if start is None:
         notes.block("empty", "the file is empty", line=1, remedy="Start it with front matter: name and description.")
@@ -170,7 +189,7 @@ def _split(lines: list[str], notes: Notes) -> _Matter | None:
             remedy="Add a line --- after the last key.",
         )  # fmt: skip
         return None
-    return _Matter("\n".join(lines[start + 1 : end]) + "\n", start + 2, "\n".join(lines[end + 1 :]), end + 2)
+    return Matter("\n".join(lines[start + 1 : end]) + "\n", start + 2, "\n".join(lines[end + 1 :]), end + 2)
 
 
 def _no_front_matter(lines: list[str], start: int, notes: Notes) -> None:
@@ -193,7 +212,7 @@ def _no_front_matter(lines: list[str], start: int, notes: Notes) -> None:
         )  # fmt: skip
 
 
-def _mapping(matter: _Matter, notes: Notes) -> Node | None:
+def _mapping(matter: Matter, notes: Notes) -> Node | None:
     root, problems = parse_yaml(matter.text, first_line=matter.first_line)
     for problem in problems:
         notes.block(

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import Field
 
 from gate.domain.base import Value
 from gate.domain.findings import Finding
-from gate.domain.skill import Skill, SkillFile
-from gate.domain.suite import Suite
+from gate.domain.manifest import ManifestStatus
+from gate.domain.preflight import PreflightFact
+from gate.domain.skill import Skill, SkillFacts, SkillFile
+from gate.domain.suite import Suite, SuiteSource, TriggerCase
+from gate.intake.body import check_body, facts_of
 from gate.intake.changes import Folders, find_folders, owner_of
-from gate.intake.manifests import check_manifests
+from gate.intake.manifests import read_manifests
 from gate.intake.notes import Notes, joined, shown
-from gate.intake.skill import parse_skill
-from gate.intake.sources import FolderTree, Tree
-from gate.intake.suite import read_suite
+from gate.intake.preflight import preflight_facts
+from gate.intake.profiles import Profile, profile_findings
+from gate.intake.scan import scan_skill
+from gate.intake.skill import parse_skill, read_front
+from gate.intake.sources import CommitTree, FolderTree, Tree
+from gate.intake.suite import read_evals
+from gate.intake.suite.orphans import orphans as ownerless
+from gate.intake.suite.outside import Outside
 
 
 class CheckedSkill(Value):
@@ -27,69 +35,113 @@ class CheckedSkill(Value):
     cases: int = 0
     """Eval cases that can be run."""
     findings: tuple[Finding, ...]
-    """About SKILL.md, the suite, nested SKILL.md files and the manifests."""
+    """About SKILL.md, the suite, the static scan, nested SKILL.md files and the manifests."""
+    manifests: tuple[ManifestStatus, ...] = ()
+    """One a manifest that concerns the skill."""
+    preflight: tuple[PreflightFact, ...] = ()
+    """What it needs that a sandbox may not have."""
+    facts: SkillFacts | None = None
+    """What can be counted in it."""
     skill: Skill | None = Field(default=None, exclude=True, repr=False)
     """None where a finding about SKILL.md blocks, and for a folder on an ignored path."""
     suite: Suite | None = Field(default=None, exclude=True, repr=False)
+    triggers: tuple[TriggerCase, ...] = Field(default=(), exclude=True, repr=False)
+    """Also where there is no suite, because nothing else is in its files."""
+    sources: tuple[SuiteSource, ...] = Field(default=(), exclude=True, repr=False)
 
 
-def check_folder(folder: str | Path, *, ignore: Sequence[str] = ()) -> tuple[CheckedSkill, ...]:
-    """``check_tree`` over a folder on disk; paths start with the folder as it was named.
+def check_folder(
+    folder: str | Path, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = ()
+) -> tuple[CheckedSkill, ...]:
+    """Every skill of ``each_in_folder``, at once in memory."""
+    return tuple(each_in_folder(folder, ignore=ignore, profiles=profiles))
+
+
+def each_in_folder(
+    folder: str | Path, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = ()
+) -> Iterator[CheckedSkill]:
+    """``each_skill`` over a folder on disk; paths start with the folder as it was named.
 
     Raises ConfigurationError where it is no folder or holds too many files.
     """
     start = str(folder).rstrip("/") or "/"
-    checked = check_tree(FolderTree(folder), ignore=ignore)
-    if start == ".":
-        return checked
-    return tuple(
-        item.model_copy(
-            update={
-                "path": start if item.path == "." else f"{start}/{item.path}",
-                "findings": tuple(
-                    found.model_copy(
-                        update={"path": shown(start) if found.path == "." else f"{shown(start)}/{found.path}"}
-                    )
-                    for found in item.findings
-                ),
-            }
-        )
-        for item in checked
-    )
+    for item in each_skill(FolderTree(folder), ignore=ignore, profiles=profiles):
+        yield item if start == "." else _below(start, item)
 
 
-def check_tree(tree: Tree, *, ignore: Sequence[str] = ()) -> tuple[CheckedSkill, ...]:
-    """Parse and check every skill of a tree, sorted by path. No content makes it raise; what the tree raises it does.
+def _below(start: str, item: CheckedSkill) -> CheckedSkill:
+    findings = tuple(found.model_copy(update={"path": _joined(shown(start), found.path)}) for found in item.findings)
+    manifests = tuple(one.model_copy(update={"path": _joined(shown(start), one.path)}) for one in item.manifests)
+    return item.model_copy(update={"path": _joined(start, item.path), "findings": findings, "manifests": manifests})
 
-    Each SKILL.md is an entry of its own, or is named in a finding of the skill that it is nested in.
+
+def _joined(start: str, path: str) -> str:
+    return start if path == "." else f"{start}/{path}"
+
+
+def check_tree(tree: Tree, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = ()) -> tuple[CheckedSkill, ...]:
+    """Every skill of ``each_skill``, at once in memory."""
+    return tuple(each_skill(tree, ignore=ignore, profiles=profiles))
+
+
+def each_skill(tree: Tree, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = ()) -> Iterator[CheckedSkill]:
+    """Parse and check every skill of a tree, sorted by path, one at a time: who keeps none needs memory for one.
+
+    No content makes it raise; what the tree raises it does. Each SKILL.md is an entry of its own, or is named in a finding
+    of the skill that it is nested in. ``profiles``: validators whose word is wanted beside the gate's own.
     """
     folders = find_folders(tree.paths(), ignore)
-    checked = [check_skill(tree, folder, folders) for folder in folders.live]
-    for folder in folders.ignored:
-        notes = Notes(joined(folder, "SKILL.md"), "skill-md")
-        notes.notice(
-            "ignored",
-            "this is on a path that holds no live skills (backups, templates, tests, translations, or ignored by the policy)",
-            remedy="Check the folder by its own path to read it all the same.",
-        )
-        checked.append(CheckedSkill(path=shown(folder), findings=notes.all()))
-    return tuple(sorted(checked, key=lambda item: item.path))
+    outside = Outside(tree.paths(), folders.live)
+    for folder in sorted(folders.live | folders.ignored, key=shown):
+        if folder in folders.live:
+            yield check_skill(tree, folder, folders, profiles=profiles, outside=outside)
+        else:
+            notes = Notes(joined(folder, "SKILL.md"), "skill-md")
+            notes.notice(
+                "ignored",
+                "this is on a path that holds no live skills (backups, templates, tests, translations, or ignored by the policy)",
+                remedy="Check the folder by its own path to read it all the same.",
+            )
+            yield CheckedSkill(path=shown(folder), findings=notes.all())
 
 
-def check_skill(tree: Tree, folder: str, folders: Folders) -> CheckedSkill:
-    """Parse and check one skill folder."""
+def check_skill(
+    tree: Tree, folder: str, folders: Folders, *, profiles: Sequence[Profile] = (), outside: Outside | None = None
+) -> CheckedSkill:
+    """Parse and check one skill folder. ``outside``: evals elsewhere in the tree that are tied to skills by name."""
     path = shown(folder)
     files = own_files(tree.skill_files(folder), folder, folders)
-    skill, found = parse_skill(path, files, folder_name=tree.name if folder == "." else None)
-    suite, suite_findings = read_suite(skill) if skill is not None else (None, ())
-    manifests = check_manifests(tree.paths(), tree.read, folder)
+    name = tree.name if folder == "." else None
+    front = read_front(path, files)
+    skill, found = parse_skill(path, files, folder_name=name, front=front)
+    facts = facts_of(skill) if skill is not None else None
+    body = check_body(skill, facts) if skill is not None else ()
+    said = [item for one in profiles for item in profile_findings(one, path, files, folder_name=name, front=front)]
+    elsewhere = outside.of(folder, skill, tree.skill_files) if outside is not None and skill is not None else ()
+    evals = read_evals(skill, elsewhere) if skill is not None else None
+    committed = isinstance(tree, CommitTree)
+    manifests = read_manifests(tree.paths(), tree.read, folder, files=files, committed=committed)
+    scanned = scan_skill(skill) if skill is not None else ()
     return CheckedSkill(
         path=path,
         name=skill.name if skill else None,
-        cases=len(suite.cases) if suite else 0,
-        findings=(*found, *suite_findings, *nested_findings(folder, folders), *manifests),
+        cases=len(evals.suite.cases) if evals and evals.suite else 0,
+        findings=(
+            *found,
+            *body,
+            *(evals.findings if evals else ()),
+            *scanned,
+            *said,
+            *nested_findings(folder, folders),
+            *manifests.findings,
+        ),
+        manifests=manifests.statuses,
+        preflight=preflight_facts(skill) if skill is not None else (),
+        facts=facts,
         skill=skill,
-        suite=suite,
+        suite=evals.suite if evals else None,
+        triggers=evals.triggers if evals else (),
+        sources=evals.sources if evals else (),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from gate.domain.base import NotRun, Value, digest_of, six_digits
 from gate.domain.chat import ChatRequest, Message, ReplySchema, Role
+from gate.domain.checks import OFF_OUTPUT_KINDS, shown_parameters
 from gate.domain.evidence import Block, RunRecord, Tier
 from gate.domain.judgement import (
     CRITERIA,
@@ -278,8 +279,8 @@ def checklist(case: Case) -> tuple[str, ...]:
     """
     lines = [" ".join(item.text.split()) for item in case.expectations]
     for check in case.checks:
-        if check.parameters.kind not in ("tool_call_count", "args_field", "command"):
-            values = check.parameters.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
+        if check.parameters.kind not in OFF_OUTPUT_KINDS:
+            values = shown_parameters(check.parameters, exclude_none=True)
             said = ", ".join(f"{name} {clip(str(value), 100)}" for name, value in values.items())
             lines.append(" ".join(check.description.split()) or f"{check.parameters.kind.replace('_', ' ')}: {said}")
     return tuple(dict.fromkeys(lines))
@@ -459,7 +460,8 @@ def _facts(case: Case, skill_type: SkillType, record: RunRecord, root: Path) -> 
     if skill_type is not SkillType.TEXT_GENERATION or produced:
         facts.append(f"files made or changed: {len(produced)}{f': {clip(names, 600)}' if names else ''}")
     wanted = _FACT_CHECKS[skill_type]
-    checks = tuple(check for check in case.checks if check.parameters.kind.startswith(wanted))
+    # A check that is asked of one arm only would tell which output is from that arm.
+    checks = tuple(check for check in case.checks if check.parameters.kind.startswith(wanted) and not check.arms)
     words = {
         CheckStatus.PASSED: "yes",
         CheckStatus.FAILED: "no",

@@ -8,216 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-from gate.domain.chat import ChatRequest, Message, ReplySchema, Role
+from gate.domain.chat import Role
 from gate.domain.evidence import Block, RunRecord, Tier
-from gate.domain.judgement import (
-    Claim,
-    ControlGrade,
-    ExpectationGrade,
-    GradeStatus,
-    Grading,
-    Quote,
-)
+from gate.domain.judgement import Claim, ExpectationGrade, GradeStatus, Grading, Quote
 from gate.domain.seeding import SessionSeed
 from gate.domain.skill import Skill
 from gate.domain.suite import Case, Expectation
 from gate.evidence.bundle import load_blocks
 from gate.evidence.quotes import QuoteIndex, nearest
 from gate.evidence.suspicious import judge_directed
-from gate.judging.controls import Control, make_controls
-from gate.judging.counting import Fallbacks
-from gate.judging.expectations import CALLS_AND_OUTPUT, TOOL_CALLS_ONLY, allowed_tiers
-from gate.judging.ground_truth.values import clip, storable
+from gate.judging.asking import Batch, ClaimReply, Judging, looked_up, said_by, tool_names
+from gate.judging.expectations import CALLS_AND_OUTPUT
+from gate.judging.ground_truth.values import clip
 from gate.judging.rows import MISSING, Decision, RowRules, Said
-from gate.judging.schema import Reply
+from gate.judging.second_look import Looked, Scrutiny, after, look_again
 from gate.judging.showing import cut_to, for_a_judge
 from gate.llm.ledger import Ledger
-from gate.llm.prompting import Fence, load_prompt, numbered
-from gate.llm.replies import Asked, ReplyProblem, ask
 from gate.llm.roles import Models
 
 ROWS_PER_QUESTION = 15
 """Expectations in one question, controls not counted."""
-QUOTES_PER_ROW = 6
-"""More quotes of a row are not looked at."""
-_QUOTE_CHARACTERS = 2_000
 _REASON_CHARACTERS = 300
 _MAX_CLAIMS, _MAX_FEEDBACK = 8, 5
-_OUTPUT_TOKENS = 8_192
+_IN_NOTES = " (notes)"
 _CONTENT = re.compile(r"\w")
 _SKILL_RULE = re.compile(r"\bskill(?:\.md)?\b|技能", re.IGNORECASE)
 _QUOTED_RULE = re.compile(r'"([^"\n]{8,200})"|\u201c([^\u201d\n]{4,200})\u201d|「([^」\n]{4,200})」')
-
-
-class _QuoteReply(Reply):
-    source: str
-    text: str
-
-
-class _RowReply(Reply):
-    id: str
-    quotes: list[_QuoteReply]
-    reason: str
-    verdict: Literal["pass", "fail", "unsure"]
-
-
-class _ClaimReply(Reply):
-    text: str
-    type: Literal["factual", "process", "quality"]
-    verdict: Literal["true", "false", "unknown"]
-    quote: _QuoteReply | None
-    actual: str
-
-
-class _GraderReply(Reply):
-    rows: list[_RowReply]
-    claims: list[_ClaimReply]
-    eval_feedback: list[str]
-
-
-class _Row(NamedTuple):
-    """A line of a question: an expectation, or a control."""
-
-    id: str
-    text: str
-    expectation: Expectation | None
-    control: Control | None
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """An answered question."""
-
-    answers: dict[str, _RowReply]
-    """By row id."""
-    rows: tuple[_Row, ...]
-    reply: _GraderReply | None
-    problem: str
-
-    def controls(self, *, voided: bool) -> tuple[ControlGrade, ...]:
-        """What the judge said of the controls, in the order of the question; nothing where there was no valid reply."""
-        if self.reply is None:
-            return ()
-        return tuple(
-            ControlGrade(
-                text=row.control.text,
-                known=row.control.known,
-                model_said=_said(self.answers.get(row.id)).passed,
-                voided=voided,
-            )
-            for row in self.rows
-            if row.control is not None
-        )
-
-    @property
-    def void(self) -> bool:
-        """Whether a known-false control was passed, or not answered: then nothing of the batch can be believed."""
-        if self.reply is None:
-            return False
-        unanswered = any(row.control and not row.control.known and row.id not in self.answers for row in self.rows)
-        return unanswered or any(not c.known and c.model_said is True for c in self.controls(voided=False))
-
-
-@dataclass
-class _Judging:
-    """One run being graded: what every question of it shares."""
-
-    case: Case
-    record: RunRecord
-    blocks: tuple[Block, ...]
-    models: Models
-    ledger: Ledger
-    seed: SessionSeed
-    shown: tuple[Block, ...] = ()
-    cut: tuple[str, ...] = ()
-    model: str = ""
-    fallbacks: Fallbacks = field(default_factory=lambda: Fallbacks(Role.GRADER))
-    controls: list[ControlGrade] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.shown, self.cut = cut_to(for_a_judge(self.blocks))
-        self.tools = tool_names(self.case, self.record)
-        self.index = QuoteIndex(self.blocks)
-        self.rules = RowRules(self.blocks, self.tools, cut=bool(self.cut))
-        if self.cut:
-            self.fallbacks.count("record_cut")
-
-    def quotes(self, given: Sequence[_QuoteReply], tiers: frozenset[int]) -> tuple[Quote, ...]:
-        """The quotes of a row, each looked up in the whole record."""
-        return tuple(
-            _looked_up(self.index, item.text[:_QUOTE_CHARACTERS], item.source.strip()[:40], tiers)
-            for item in given[:QUOTES_PER_ROW]
-        )
-
-    def question(self, label: str, expectations: Sequence[Expectation], hints: dict[str, str]) -> _Batch:
-        """Ask about some expectations, with fresh controls and a fresh fence. Raises ModelError, BudgetError."""
-        rows = self._rows(label, expectations)
-        request = self._request(label, rows, hints)
-        ids = {row.id for row in rows}
-
-        def parse(data: dict[str, Any]) -> _GraderReply:
-            reply = _GraderReply.model_validate(data)
-            given = [row.id for row in reply.rows]
-            if unknown := sorted(set(given) - ids):
-                raise ReplyProblem(f"These ids were not asked for: {clip(', '.join(unknown))}.")
-            if len(set(given)) != len(given):
-                raise ReplyProblem("An id stands in more than one row.")
-            return reply
-
-        asked: Asked[_GraderReply] = ask(
-            self.models.of(Role.GRADER), request, parse, role=Role.GRADER, ledger=self.ledger
-        )
-        self.fallbacks.add(asked.fallbacks)
-        self.model = asked.reply_model or self.model
-        answers = {row.id: row for row in asked.value.rows} if asked.value else {}
-        return _Batch(answers, rows, asked.value, asked.problem)
-
-    def _rows(self, label: str, expectations: Sequence[Expectation]) -> tuple[_Row, ...]:
-        controls = make_controls(self.record, self.shown, self.seed, "control", label)
-        items: list[Expectation | Control] = [*expectations, *controls]
-        mixed = self.seed.shuffled(items, "row-order", label)
-        return tuple(
-            _Row(
-                id=f"r{number}",
-                text=" ".join(item.text.split()),
-                expectation=item if isinstance(item, Expectation) else None,
-                control=item if isinstance(item, Control) else None,
-            )
-            for number, item in enumerate(mixed, 1)
-        )
-
-    def _request(self, label: str, rows: Sequence[_Row], hints: dict[str, str]) -> ChatRequest:
-        fence = Fence(self.seed.token("grader-fence", label))
-        kinds = {TOOL_CALLS_ONLY: "tool call", CALLS_AND_OUTPUT: "any"}
-        lines = [f"{row.id} | {kinds[allowed_tiers(row.text, self.tools)]} | {row.text}" for row in rows]
-        parts = [
-            "# Task",
-            fence.wrap("task", self.case.prompt),
-            "# Expectations",
-            fence.wrap("expectations", "\n".join(lines)),
-        ]
-        told = [
-            f"{row.id} | {hints[row.expectation.id]}" for row in rows if row.expectation and row.expectation.id in hints
-        ]
-        if told:
-            parts += [
-                "You were asked about some of these before, and your answer could not be used. What was wrong with it:",
-                fence.wrap("what was wrong", "\n".join(told)),
-            ]
-        parts += ["# Record", numbered(self.shown, fence)]
-        if self.cut:
-            parts.append(f"Blocks {', '.join(self.cut)} are longer than what is shown.")
-        return ChatRequest(
-            label=label,
-            system=load_prompt("grader", standard=load_prompt(f"grader_standard_{self.record.skill_type.value}")),
-            messages=(Message(role="user", text="\n\n".join(parts)),),
-            reply_schema=ReplySchema(name="grading", json_schema=_schema(rows)),
-            max_output_tokens=_OUTPUT_TOKENS,
-        )
 
 
 def grade_run(
@@ -229,13 +48,21 @@ def grade_run(
     models: Models,
     ledger: Ledger,
     seed: SessionSeed,
+    second_judge: Literal["off", "auto", "on"] = "auto",
+    spot_checks: bool = False,
 ) -> Grading:
     """Grade the expectations of a case over one sealed run.
 
-    One row per expectation, in the order of the case. No model is asked where the case has no expectations, the run did not
-    complete, or it left nothing to judge. A batch in which a known-false control passed is asked anew once; if it happens
-    again, ``voided`` says so and every row is ungraded. ``skill`` is read by code only, to look up rules that the agent
-    claims to quote. Raises ModelError, BudgetError and EvidenceError.
+        One row per expectation, in the order of the case. No model is asked where the case has no expectations, the run did not
+        complete, or it left nothing to judge. A batch in which a known-false control passed is asked anew once; if it happens
+    happens
+        again, ``voided`` says so and every row is ungraded. ``skill`` is read by code only, to look up rules that the agent
+        claims to quote.
+
+        Passed rows are looked at again (``second_look``) where ``spot_checks`` says so, and in any case where the record
+        speaks to a judge: then the opposite of each is asked, and with ``second_judge`` ``auto`` a grader of another family
+        must agree, where there is one; with ``on`` it must agree in every run. Raises ModelError, BudgetError and
+        EvidenceError.
     """
     if not case.expectations:
         return Grading(rows=())
@@ -246,7 +73,9 @@ def grade_run(
     if _empty(for_a_judge(blocks)):
         nothing = (GradeStatus.FAILED, "the run left no tool call, no response and no output to judge")
         return Grading(rows=tuple(_without_model(item, *nothing) for item in case.expectations), suspicious=suspicious)
-    judging = _Judging(case, record, blocks, models, ledger, seed)
+    judging = Judging(case, record, blocks, models, ledger, seed)
+    scrutiny = _scrutiny(models, second_judge, hit=speaks_to_a_judge(suspicious), full=spot_checks)
+    looked: list[Looked] = []
     rows: list[ExpectationGrade] = []
     claims: list[Claim] = []
     feedback: list[str] = []
@@ -257,17 +86,21 @@ def grade_run(
         if batch is None:
             voided = "the grader passed an expectation that is known to be false, twice"
             break
-        rows += _decided(judging, f"{record.key.label}/grade-{number}", expectations, batch)
+        decided = _decided(judging, f"{record.key.label}/grade-{number}", expectations, batch)
+        looked.append(look_again(judging, f"{record.key.label}/grade-{number}", decided, scrutiny))
+        rows += _still_passed(judging, expectations, decided, looked[-1])
         if batch.reply is not None:
             claims += [_claim(judging, item, skill) for item in batch.reply.claims[:_MAX_CLAIMS]]
             feedback += [clip(item, 500) for item in batch.reply.eval_feedback[:_MAX_FEEDBACK] if item.strip()]
     if voided is not None:
         rows = [_ungraded(item, voided) for item in case.expectations]
-        claims, feedback = [], []
+        claims, feedback, looked = [], [], []
     return Grading(
         rows=tuple(rows),
         controls=tuple(judging.controls),
         voided=voided,
+        spot_checks=tuple(check for item in looked for check in item.spot_checks),
+        second_model=next((item.second_model for item in looked if item.second_model), ""),
         claims=tuple({item.text: item for item in reversed(claims)}.values())[::-1],
         eval_feedback=tuple(dict.fromkeys(feedback)),
         suspicious=suspicious,
@@ -288,20 +121,20 @@ def recheck_grading(grading: Grading, case: Case, record: RunRecord, root: Path)
     shown = for_a_judge(blocks)
     rules = RowRules(blocks, tool_names(case, record), cut=bool(cut_to(shown)[1]))
     index = QuoteIndex(blocks)
-    problems = []
+    suspicious = _suspicious(blocks)
+    problems = _recheck_second_looks(grading, case, index, rules, where)
+    if grading.suspicious != suspicious:
+        problems.append(f"{where}: what speaks to a judge in the record is not what it says")
     for row, expectation in zip(grading.rows, case.expectations, strict=True):
         if (row.text, row.severity, row.precision) != (expectation.text, expectation.severity, expectation.precision):
             problems.append(f"{where}: {row.expectation_id} is not the expectation of the case")
         if not all(_stands(quote, index, rules.tiers(expectation)) for quote in row.quotes):
             problems.append(f"{where}: a quote of {row.expectation_id} is not what the record holds")
-        if grading.voided is not None:
-            expected = GradeStatus.UNGRADED
-        elif not record.completed:
-            expected = _not_completed(record)[0]
-        elif _empty(shown):
-            expected = GradeStatus.FAILED
-        else:
-            expected = rules.decide(expectation, Said(row.model_said, row.unsure), row.quotes).status
+        decision = rules.decide(expectation, Said(row.model_said, row.unsure), row.quotes)
+        expected = _expected(grading, record, rules, expectation, decision, empty=_empty(shown))
+        unasked = decision.status is GradeStatus.PASSED and not _twin_of(row, grading)
+        if unasked and grading.voided is None and record.completed and speaks_to_a_judge(suspicious):
+            problems.append(f"{where}: the opposite of {row.expectation_id} was not asked")
         if row.status is not expected:
             problems.append(f"{where}: {row.expectation_id} is {row.status.value}, the rules say {expected.value}")
     fooled = any(not item.known and item.model_said is True and not item.voided for item in grading.controls)
@@ -312,14 +145,72 @@ def recheck_grading(grading: Grading, case: Case, record: RunRecord, root: Path)
     return problems
 
 
+def _expected(
+    grading: Grading,
+    record: RunRecord,
+    rules: RowRules,
+    expectation: Expectation,
+    decision: Decision,
+    *,
+    empty: bool,
+) -> GradeStatus:
+    """The status of a row by the rules, from what is stored of it."""
+    if grading.voided is not None:
+        return GradeStatus.UNGRADED
+    if not record.completed:
+        return _not_completed(record)[0]
+    return GradeStatus.FAILED if empty else after(rules, expectation, decision, grading.spot_checks).status
+
+
+def _recheck_second_looks(grading: Grading, case: Case, index: QuoteIndex, rules: RowRules, where: str) -> list[str]:
+    by_id = {item.id: item for item in case.expectations}
+    return [
+        f"{where}: a second look at {check.expectation_id} is not about the record"
+        for check in grading.spot_checks
+        if check.expectation_id not in by_id
+        or not all(_stands(quote, index, rules.tiers(by_id[check.expectation_id])) for quote in check.quotes)
+    ]
+
+
+def _twin_of(row: ExpectationGrade, grading: Grading) -> bool:
+    return any(c.kind == "negation_twin" and c.expectation_id == row.expectation_id for c in grading.spot_checks)
+
+
+def speaks_to_a_judge(suspicious: Sequence[str]) -> bool:
+    """Whether what a judge is shown speaks to it; no judge is shown the agent's notes."""
+    return any(not item.endswith(_IN_NOTES) for item in suspicious)
+
+
+def other_family(models: Models) -> bool:
+    """Whether there is a second grader of another family than the grader's."""
+    return models.of(Role.SECOND_GRADER).family != models.of(Role.GRADER).family
+
+
+def _scrutiny(models: Models, second_judge: str, *, hit: bool, full: bool) -> Scrutiny:
+    wanted = second_judge == "on" or (second_judge == "auto" and hit)
+    return Scrutiny(second_judge=wanted and other_family(models), twins=hit or full, delete_one=full)
+
+
+def _still_passed(
+    judging: Judging, expectations: Sequence[Expectation], grades: Sequence[ExpectationGrade], looked: Looked
+) -> list[ExpectationGrade]:
+    """The rows of a batch after the second looks."""
+    rows = []
+    for expectation, grade in zip(expectations, grades, strict=True):
+        decision = Decision(grade.status, grade.reason)
+        left = after(judging.rules, expectation, decision, looked.spot_checks)
+        if left is not decision:
+            judging.fallbacks.count("second_look_took_a_pass")
+            rows.append(
+                grade.model_copy(update={"status": left.status, "reason": clip(left.reason, _REASON_CHARACTERS)})
+            )
+        else:
+            rows.append(grade)
+    return rows
+
+
 def _stands(quote: Quote, index: QuoteIndex, tiers: frozenset[int]) -> bool:
-    return _looked_up(index, quote.text, quote.source, tiers) == quote
-
-
-def _looked_up(index: QuoteIndex, text: str, source: str, tiers: frozenset[int]) -> Quote:
-    """A quote as code finds it, in a form that reads back from a bundle as it is."""
-    found = index.check(storable(text), storable(source), allowed_tiers=tiers)
-    return found.model_copy(update={"expanded": storable(found.expanded)})
+    return looked_up(index, quote.text, quote.source, tiers) == quote
 
 
 def _empty(shown: Sequence[Block]) -> bool:
@@ -327,13 +218,7 @@ def _empty(shown: Sequence[Block]) -> bool:
     return not any(_CONTENT.search(block.text) for block in shown)
 
 
-def tool_names(case: Case, record: RunRecord) -> tuple[str, ...]:
-    """Every tool that a run called or that its case declares, sorted."""
-    declared = {f"mcp__{server.name}__{tool.name}" for server in case.mcp_servers for tool in server.tools}
-    return tuple(sorted(declared | {call.tool for call in record.calls}))
-
-
-def _believable(judging: _Judging, label: str, expectations: Sequence[Expectation]) -> _Batch | None:
+def _believable(judging: Judging, label: str, expectations: Sequence[Expectation]) -> Batch | None:
     """The first batch whose controls hold, of two at most; None where neither's do."""
     for name in (label, f"{label}/again"):
         batch = judging.question(name, expectations, {})
@@ -343,7 +228,7 @@ def _believable(judging: _Judging, label: str, expectations: Sequence[Expectatio
     return None
 
 
-def _count_controls(judging: _Judging, batch: _Batch) -> None:
+def _count_controls(judging: Judging, batch: Batch) -> None:
     graded = batch.controls(voided=batch.void)
     judging.controls += graded
     judging.fallbacks.count("control_false_passed", sum(not c.known and c.model_said is True for c in graded))
@@ -351,9 +236,7 @@ def _count_controls(judging: _Judging, batch: _Batch) -> None:
     judging.fallbacks.count("batch_voided", int(batch.void))
 
 
-def _decided(
-    judging: _Judging, label: str, expectations: Sequence[Expectation], batch: _Batch
-) -> list[ExpectationGrade]:
+def _decided(judging: Judging, label: str, expectations: Sequence[Expectation], batch: Batch) -> list[ExpectationGrade]:
     """The rows of a batch; those that a second answer could change are asked once more, together."""
     first = {item.id: _row(judging, item, batch) for item in expectations}
     again = [item for item in expectations if first[item.id][1].ask_again] if batch.reply is not None else []
@@ -378,9 +261,9 @@ def _decided(
     return result
 
 
-def _row(judging: _Judging, expectation: Expectation, batch: _Batch) -> tuple[ExpectationGrade, Decision]:
+def _row(judging: Judging, expectation: Expectation, batch: Batch) -> tuple[ExpectationGrade, Decision]:
     answer = next((batch.answers.get(row.id) for row in batch.rows if row.expectation is expectation), None)
-    said = _said(answer)
+    said = said_by(answer)
     quotes = judging.quotes(answer.quotes, judging.rules.tiers(expectation)) if answer else ()
     judging.fallbacks.rejected(quotes)
     decision = judging.rules.decide(expectation, said, quotes)
@@ -397,7 +280,7 @@ def _row(judging: _Judging, expectation: Expectation, batch: _Batch) -> tuple[Ex
     return _grade(expectation, decision.status, reason, said, quotes), decision
 
 
-def _hint(judging: _Judging, grade: ExpectationGrade, decision: Decision) -> str:
+def _hint(judging: Judging, grade: ExpectationGrade, decision: Decision) -> str:
     """What was wrong with a row, with the nearest text of the first quote that was not found."""
     lost = next((quote for quote in grade.quotes if quote.verdict.value == "not_found"), None)
     hint = decision.ask_again
@@ -406,15 +289,7 @@ def _hint(judging: _Judging, grade: ExpectationGrade, decision: Decision) -> str
     return hint
 
 
-def _said(answer: _RowReply | None) -> Said:
-    if answer is None:
-        return MISSING
-    if answer.verdict == "unsure":
-        return Said(None, unsure=True)
-    return Said(answer.verdict == "pass")
-
-
-def _claim(judging: _Judging, given: _ClaimReply, skill: Skill | None) -> Claim:
+def _claim(judging: Judging, given: ClaimReply, skill: Skill | None) -> Claim:
     """A claim with its quote looked up: confirmed or refuted only with an accepted quote.
 
     The response cannot confirm what it claims itself. A rule that the agent says it has from the skill is looked up in SKILL.md by code; no judge is asked.
@@ -479,14 +354,7 @@ def _grade(
 def _suspicious(blocks: Sequence[Block]) -> tuple[str, ...]:
     """Where the record speaks to a judge, as ``<rule> in <block>``; notes too, though no judge sees them."""
     return tuple(
-        f"{rule} in {block.id}{' (notes)' if block.tier is Tier.NOTES else ''}"
+        f"{rule} in {block.id}{_IN_NOTES if block.tier is Tier.NOTES else ''}"
         for block in blocks
         for rule in judge_directed(block.text)
     )
-
-
-def _schema(rows: Sequence[_Row]) -> dict[str, Any]:
-    """The reply's JSON schema, with the ids of this question."""
-    schema = _GraderReply.model_json_schema()
-    schema["$defs"]["_RowReply"]["properties"]["id"]["enum"] = [row.id for row in rows]
-    return schema

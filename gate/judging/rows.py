@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gate.domain.evidence import Block
+from gate.domain.evidence import Block, Tier
 from gate.domain.judgement import GradeStatus, Quote, QuoteVerdict
 from gate.domain.suite import Expectation
-from gate.judging.expectations import Evidence, allowed_tiers, literals
+from gate.judging.expectations import TOOL_CALLS_ONLY, Evidence, allowed_tiers, literals
 from gate.judging.showing import for_a_judge
 
 _BLOCK = re.compile(r"[Bb](\d{1,6})")
+_TITLE = re.compile(r"Step \d+: (.+)")
 
 
 class Said(NamedTuple):
@@ -74,6 +75,9 @@ class RowRules:
         evidence = Evidence([part for quote in carrying for part in (quote.expanded, self._title(quote))])
         missing = [item for item in literals(expectation) if not evidence.holds(item)]
         if not missing:
+            uncalled = self._uncalled(expectation, carrying) if tiers == TOOL_CALLS_ONLY else None
+            if uncalled:
+                return uncalled
             return Decision(
                 GradeStatus.PASSED, f"{len(carrying)} verified {'quote' if len(carrying) == 1 else 'quotes'}"
             )
@@ -93,6 +97,36 @@ class RowRules:
             f"Your quotes do not contain {words}. Quote the lines that do, or answer fail.",
             "literal_not_cited",
         )
+
+    def _uncalled(self, expectation: Expectation, carrying: Sequence[Quote]) -> Decision | None:
+        """The decision where a tool that the expectation names was not called, or none of its calls is cited.
+
+        Only the gate writes which tool a call was of. That its name stands in what some other tool was given or printed
+        shows nothing.
+        """
+        called = {self._tool(block) for block in self._blocks.values() if block.kind == "tool_calls"}
+        cited = {self._tool(block) for quote in carrying if (block := self._block(quote)) is not None}
+        for item in literals(expectation):
+            named = {
+                tool for tool in self._tools for option in item.options if option in (tool, tool.rsplit("__", 1)[-1])
+            }
+            if not named or named & cited:
+                continue
+            words = " or ".join(item.options)
+            if not named & called:
+                return Decision(GradeStatus.FAILED, f"the record holds no call of {words}", "", "forced_fail_uncalled")
+            return Decision(
+                GradeStatus.UNGRADED,
+                f"none of the cited tool calls is a call of {words}",
+                f"Quote a line of the call of {words} itself, or answer fail.",
+                "call_not_cited",
+            )
+        return None
+
+    def _tool(self, block: Block) -> str:
+        """The tool of a call's block, from the gate's own title of it; a reported result is no call."""
+        found = _TITLE.fullmatch(block.title) if block.kind == "tool_calls" and block.tier is Tier.TOOL_CALLS else None
+        return found[1] if found else ""
 
     def _unproven(self, quotes: Sequence[Quote], tiers: frozenset[int]) -> Decision:
         accepted = [quote for quote in quotes if quote.verdict.accepted]

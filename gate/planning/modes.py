@@ -23,6 +23,8 @@ class ModeRule(NamedTuple):
     layer3: bool
     all_pairs: bool
     analyzer: Literal["never", "not_won", "always"]
+    twins: bool = False
+    """Whether every pass of the grader is asked the other way round as well, and one of them without its evidence."""
 
 
 RULES: dict[Mode, ModeRule] = {
@@ -31,7 +33,9 @@ RULES: dict[Mode, ModeRule] = {
     Mode.STANDARD: ModeRule(
         {Arm.WITH_SKILL: 2, Arm.WITHOUT_SKILL: 1, Arm.BASE_SKILL: 1}, 3, True, True, False, "not_won"
     ),
-    Mode.FULL: ModeRule({Arm.WITH_SKILL: 3, Arm.WITHOUT_SKILL: 3, Arm.BASE_SKILL: 3}, None, True, True, True, "always"),
+    Mode.FULL: ModeRule(
+        {Arm.WITH_SKILL: 3, Arm.WITHOUT_SKILL: 3, Arm.BASE_SKILL: 3}, None, True, True, True, "always", twins=True
+    ),
     Mode.REGRESSION: ModeRule({Arm.WITH_SKILL: 2}, None, True, False, False, "never"),
 }
 

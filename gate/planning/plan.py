@@ -7,6 +7,7 @@ from typing import Literal
 from gate.domain.base import NotRun
 from gate.domain.intake import Intake, SkillIntake
 from gate.domain.plan import Arm, ArmPlan, CasePlan, Mode, NotMeasuredCause, Plan, RunKey, RunRequest, SkillPlan
+from gate.domain.preflight import blocked_reason
 from gate.domain.report import CaseRecord
 from gate.domain.skill import ChangeKind, Skill, SkillType, is_agent_visible
 from gate.domain.suite import Case, Suite
@@ -53,6 +54,7 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
 
 
 def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
+    available = settings.policy.available_to(found.change.path)
     plan = SkillPlan(
         change=found.change,
         slug=found.slug,
@@ -62,8 +64,10 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
         base_suite=found.base_suite,
         findings=found.findings,
         manifest_findings=found.manifest_findings,
+        manifests=found.manifests,
+        preflight=found.preflight,
         suite_removals=found.suite_removals,
-        base_runnable=_runnable(found.base, found.base_suite),
+        base_runnable=_runnable(found.base, found.base_suite, blocked_reason(found.base_preflight, available)),
     )
     if found.change.kind is ChangeKind.DELETED:
         return _static_only(plan, NotMeasuredCause.DELETED, "the skill was deleted")
@@ -81,8 +85,9 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
     if settings.models is None:
         reason = "no model key: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a model with --model"
         return _static_only(plan, NotMeasuredCause.NO_KEY, reason)
+    blocked = blocked_reason(found.preflight, available)
     cases = [
-        _plan_case(case, origin, found.head, found.base, skill_type, settings.mode)
+        _plan_case(case, origin, found.head, found.base, skill_type, settings.mode, blocked_skill=blocked)
         for case, origin in _union(found.suite, found.base_suite)
     ]
     return plan.model_copy(update={"cases": tuple(cases)})
@@ -92,9 +97,11 @@ def _static_only(plan: SkillPlan, cause: NotMeasuredCause, reason: str) -> Skill
     return plan.model_copy(update={"not_measured": reason, "not_measured_cause": cause})
 
 
-def _runnable(skill: Skill | None, suite: Suite | None) -> bool:
+def _runnable(skill: Skill | None, suite: Suite | None, blocked: str | None) -> bool:
     """Whether a version could be run: then a head that cannot is the change's doing (DESIGN.md 4, state table)."""
-    return skill is not None and suite is not None and any(not missing_servers(skill, case) for case in suite.cases)
+    if skill is None or suite is None or blocked is not None:
+        return False
+    return any(not missing_servers(skill, case) for case in suite.cases)
 
 
 def _union(head: Suite, base: Suite | None) -> list[tuple[Case, Literal["both", "base", "head"]]]:
@@ -119,10 +126,12 @@ def _plan_case(
     base: Skill | None,
     skill_type: SkillType,
     mode: Mode,
+    *,
+    blocked_skill: str | None,
 ) -> CasePlan:
     rule = RULES[mode]
     missing = missing_servers(head, case)
-    blocked = f"MCP server {missing[0]} is not available to this case" if missing else None
+    blocked = f"MCP server {missing[0]} is not available to this case" if missing else blocked_skill
     arms = []
     for arm in Arm:
         skipped = _skip(arm, case, head, base, skill_type, mode)

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - typographic, full-width and look-alike characters are what this is about
 """Recorded runs in English and Chinese, made from a seed by the gate's own recorder: what the quote benches quote from."""
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _NAMES = {
     "en": ("Lindqvist", "Okafor", "Marchetti", "Haraldsen", "Dubois"),
     "zh": ("林晓梅", "欧阳建国", "司徒雅文", "赵思远", "陈若曦"),
 }
-_PLACES = {"en": ("Porto", "Tromsø", "Kraków", "São Tomé", "Zürich"), "zh": ("成都", "呼和浩特", "乌鲁木齐", "哈尔滨", "景德镇")}
+_PLACES = {
+    "en": ("Porto", "Tromsø", "Kraków", "São Tomé", "Zürich"),
+    "zh": ("成都", "呼和浩特", "乌鲁木齐", "哈尔滨", "景德镇"),
+}
 _LINES = {
     "en": (
         "The taxi from the station to the venue cost {amount} EUR and was paid in cash.",
@@ -80,7 +84,9 @@ class Recorded(NamedTuple):
 def recorded_runs(folder: Path, count: int, seed: int) -> list[Recorded]:
     """``count`` runs (even numbers: English, odd: Chinese); two in a row are of one language's case, in two arms."""
     return [
-        _recorded(folder / f"run-{number}", random.Random(f"{seed}/{number}"), "zh" if number // 2 % 2 else "en", number)
+        _recorded(
+            folder / f"run-{number}", random.Random(f"{seed}/{number}"), "zh" if number // 2 % 2 else "en", number
+        )
         for number in range(count)
     ]
 

@@ -46,7 +46,7 @@ def share(
         goal=goal,
         ok=hits / n <= at_most,
         baseline=None if baseline_hits is None else baseline_hits / n,
-        bound=tuple(clopper_pearson(hits, n)),
+        bound=clopper_pearson(hits, n),
     )
 
 
@@ -55,7 +55,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     cells = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     return "\n".join(
-        "  ".join(cell.ljust(width) if not at else cell.rjust(width) for at, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+        "  ".join(
+            cell.ljust(width) if not at else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in cells
     )
 

@@ -13,9 +13,11 @@ class Fuzzy:
         self._places = np.arange(len(self._codes) + 1, dtype=np.int32)
 
     def likeness(self, quote: str) -> float:
-        """100 × (1 - edits / length) of the most alike part of the text (Sellers' alignment, unit costs)."""
+        """100 * (1 - edits / length) of the most alike part of the text (Sellers' alignment, unit costs)."""
         row = np.zeros(len(self._codes) + 1, dtype=np.int32)
-        for number, code in enumerate(quote.encode("utf-32-le", "surrogatepass")[i : i + 4] for i in range(0, 4 * len(quote), 4)):
+        for number, code in enumerate(
+            quote.encode("utf-32-le", "surrogatepass")[i : i + 4] for i in range(0, 4 * len(quote), 4)
+        ):
             best = np.empty_like(row)
             best[0] = number + 1
             differs = self._codes != np.frombuffer(code, dtype=np.uint32)[0]

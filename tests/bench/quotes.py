@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - typographic, full-width and look-alike characters are what this is about
 """J1: how many forged quotes the quote check accepts, and how many honest ones it rejects.
 
 Forgeries and honest quotes are made from recorded runs in English and Chinese. Whether a forgery is one is decided by a
@@ -55,18 +56,39 @@ Make = Callable[[random.Random, Recorded, Place, Sequence[Recorded]], "Given | N
 # The test of its own ---------------------------------------------------------------------------------------------------
 
 _CLOTHES = str.maketrans(
-    {"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "…": "...", "\u2028": None, "\u2029": None, "\x85": None}
+    {
+        "“": '"',
+        "”": '"',
+        "‘": "'",
+        "’": "'",
+        "–": "-",
+        "—": "-",
+        "…": "...",
+        "\u2028": None,
+        "\u2029": None,
+        "\x85": None,
+    }
 )
 
 
-def _bare(text: str) -> str:
-    """A text without spaces, invisible characters and typography, JSON escapes undone."""
-    text = re.sub(r"\\u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
-    text = re.sub(r"\\[nrt]", "", text).replace('\\"', '"').replace("\\\\", "\\").translate(_CLOTHES)
+def _bare(text: str, *, undo: bool) -> str:
+    """A text without spaces, invisible characters and typography; ``undo``: JSON escapes undone."""
+    if undo:
+        text = re.sub(r"\\[nrt]", "", _decoded(text)).replace('\\"', '"').replace("\\\\", "\\")
+    text = text.translate(_CLOTHES)
     text = re.sub(r"\[U\+[0-9A-F]{4}\]|[\u2400-\u2421]", "", text)
     text = "".join(chr(ord(char) - 0xFEE0) if "！" <= char <= "～" else char for char in text)
     text = unicodedata.normalize("NFC", text)
     return "".join(char for char in text if not char.isspace() and unicodedata.category(char) not in ("Cf", "Cc", "Mn"))
+
+
+def _decoded(text: str) -> str:
+    """``\\uXXXX`` as the letters that they are, two halves of one letter together."""
+    return re.sub(
+        r"(?:\\u[0-9a-fA-F]{4})+",
+        lambda found: bytes.fromhex(found[0].replace("\\u", "")).decode("utf-16-be", "replace"),
+        text,
+    )
 
 
 class _Record:
@@ -75,14 +97,18 @@ class _Record:
     def __init__(self, run: Recorded) -> None:
         self.index = QuoteIndex(run.blocks)
         self.fuzzy = Fuzzy("\n".join(block.text for block in run.blocks))
-        self.bare = {block.id: _bare(block.text) for block in run.blocks if block.tier is not Tier.NOTES}
+        blocks = [block for block in run.blocks if block.tier is not Tier.NOTES]
+        self.bare = {(block.id, undo): _bare(block.text, undo=undo) for block in blocks for undo in (True, False)}
 
     def stands(self, given: Given) -> bool:
         """Whether the quote, or all pieces of it one after the other, may well stand in the block that it names."""
-        text = self.bare.get(given.source.partition(":")[0], "")
+        return self._in_order(given, undo=True) or self._in_order(given, undo=False)
+
+    def _in_order(self, given: Given, *, undo: bool) -> bool:
+        text = self.bare.get((given.source.partition(":")[0], undo), "")
         position = 0
         for piece in re.split(r"\[(?:\.\.\.|…)\]|\.{3,}|…", given.text):
-            bare = _bare(piece)
+            bare = _bare(piece, undo=undo)
             position = text.find(bare, position)
             if position < 0:
                 return False
@@ -109,7 +135,10 @@ def _places(run: Recorded, rng: random.Random) -> Iterator[Place]:
 
 
 # Whoever copies a piece copies whole signs: no half of an escape, no accent without its letter.
-_SIGN = re.compile(r"(?:\\u[dD][89abAB]..\\u....|\\u[0-9a-fA-F]{4}|\\.|\[U\+....\]|< \||\[ /?INST\]|.)[\u0300-\u036f\u200d\ufe0f]*", re.DOTALL)
+_SIGN = re.compile(
+    r"(?:\\u[dD][89abAB]..\\u....|\\u[0-9a-fA-F]{4}|\\.|\[U\+....\]|< \||\[ /?INST\]|.)[\u0300-\u036f\u200d\ufe0f]*",
+    re.DOTALL,
+)
 
 
 def _signs(text: str) -> list[str]:
@@ -135,8 +164,14 @@ HONEST: dict[str, Callable[[str, random.Random], str | None]] = {
     "carriage returns": lambda text, _: text + "\r\n",
     "two spaces": lambda text, _: text.replace(" ", "  ") if " " in text else None,
     "no-break spaces": lambda text, _: text.replace(" ", "\u00a0") if " " in text else None,
-    "decomposed": lambda text, _: unicodedata.normalize("NFD", text) if unicodedata.normalize("NFD", text) != text else None,
-    "full width": lambda text, _: "".join(chr(ord(c) + 0xFEE0) if c.isascii() and c.isalnum() else c for c in text) if "[U+" not in text and "\u0301" not in text else None,
+    "decomposed": lambda text, _: (
+        unicodedata.normalize("NFD", text) if unicodedata.normalize("NFD", text) != text else None
+    ),
+    "full width": lambda text, _: (
+        "".join(chr(ord(c) + 0xFEE0) if c.isascii() and c.isalnum() else c for c in text)
+        if "[U+" not in text and "\u0301" not in text
+        else None
+    ),
     "plain quotes and dashes": lambda text, _: text.translate(_CLOTHES) if text.translate(_CLOTHES) != text else None,
     "curly quotes": lambda text, _: text.replace('"', "”").replace("'", "’") if set("\"'") & set(text) else None,
     "JSON escapes": lambda text, _: json.dumps(text, ensure_ascii=False)[1:-1],
@@ -150,7 +185,7 @@ HONEST: dict[str, Callable[[str, random.Random], str | None]] = {
 
 def _letters(text: str) -> str | None:
     """With ``\\uXXXX`` of the record read as the letters they are; None where there are none or one is cut."""
-    letters = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), text)
+    letters = _decoded(text)
     return letters if letters != text and _enough(letters) else None
 
 
@@ -260,13 +295,17 @@ def _crumbs(rng: random.Random, run: Recorded, place: Place, others: Sequence[Re
 def _too_little(rng: random.Random, run: Recorded, place: Place, others: Sequence[Recorded]) -> Given | None:
     """A word that stands everywhere."""
     del run, others
-    word = rng.choice(("success", "10", "ok", "Status", "draft", "200", '"code"', "EUR", "草稿", "元", "12", "……", "{}"))
+    word = rng.choice(
+        ("success", "10", "ok", "Status", "draft", "200", '"code"', "EUR", "草稿", "元", "12", "……", "{}")
+    )
     return Given(word, place.source) if word in place.block.text else None
 
 
 def _no_block(rng: random.Random, run: Recorded, place: Place, others: Sequence[Recorded]) -> Given | None:
     del run, others
-    return Given(place.text, rng.choice(("B999", "", "SKILL.md", "the response", "B000:1", "tool_calls", f"{place.block.id}0")))
+    return Given(
+        place.text, rng.choice(("B999", "", "SKILL.md", "the response", "B000:1", "tool_calls", f"{place.block.id}0"))
+    )
 
 
 def _hidden(rng: random.Random, run: Recorded, place: Place, others: Sequence[Recorded]) -> Given | None:
@@ -346,14 +385,20 @@ def measure(runs: Sequence[Recorded], forgeries: int, honest: int) -> tuple[dict
     records = [_Record(run) for run in runs]
     forged: dict[tuple[str, str], list[int]] = {}
     for name, make in FORGERIES.items():
-        _fill(forged, name, forgeries, runs, rng, lambda at, place, make=make: make(rng, runs[at], place, runs), records, wanted=False)
+
+        def forge(at: int, place: Place, make: Make = make) -> Given | None:
+            return make(rng, runs[at], place, runs)
+
+        _fill(forged, name, forgeries, forge, runs=runs, rng=rng, records=records, wanted=False)
     true: dict[tuple[str, str], list[int]] = {}
     for name, dress in HONEST.items():
-        def given(at: int, place: Place, dress: Callable[[str, random.Random], str | None] = dress) -> Given | None:
+
+        def copy(at: int, place: Place, dress: Callable[[str, random.Random], str | None] = dress) -> Given | None:
+            del at
             text = dress(place.text, rng)
             return Given(text, place.source) if text is not None else None
 
-        _fill(true, name, honest, runs, rng, given, records, wanted=True)
+        _fill(true, name, honest, copy, runs=runs, rng=rng, records=records, wanted=True)
     return forged, true
 
 
@@ -361,11 +406,11 @@ def _fill(
     counts: dict[tuple[str, str], list[int]],
     name: str,
     wanted_count: int,
+    make: Callable[[int, Place], Given | None],
+    *,
     runs: Sequence[Recorded],
     rng: random.Random,
-    make: Callable[[int, Place], Given | None],
     records: Sequence[_Record],
-    *,
     wanted: bool,
 ) -> None:
     """Make quotes of a class until there are enough of each language, or the runs give no more."""
@@ -406,7 +451,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         for language in ("en", "zh", None):
             made, wrong_here, wrong_naive = (
-                sum(row[column] for (_, spoken), row in counts.items() if language in (spoken, None)) for column in range(3)
+                sum(row[column] for (_, spoken), row in counts.items() if language in (spoken, None))
+                for column in range(3)
             )
             name = f"{unit}, {language}" if language else f"{unit} ({len({kind for kind, _ in counts})} classes)"
             figures.append(share("quotes", wrong_here, made, name, goal=goal, at_most=most, baseline_hits=wrong_naive))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate.adapters.docker_sandbox import DockerSandbox
-from gate.domain.checks import Check, OracleCommand
+from gate.domain.checks import Check, Command, OracleCommand
 from gate.domain.judgement import CheckStatus
 from gate.domain.sandbox import OneShotSpec, PutFile
 from gate.domain.suite import Case
@@ -32,13 +32,14 @@ assert json.loads(answer.read_text())["total"] == 1250, "wrong total"
 print("oracle: right")
 """
 BASH = '[[ $(python3 -c "print(6 * 7)") == 42 && $(cat /work/answer.json) == *1250* ]] && echo "oracle: right"\n'
+# The same question, asked where the workspace is: its folder comes first on the path of modules.
+NAIVE = """python3 -c 'import json, sys; sys.exit(json.load(open("answer.json"))["total"] != 1250)'"""
 WIN = "#!/bin/sh\necho 'oracle: right'\nexit 0\n"
 STOP = "import os\nprint('oracle: right', flush=True)\nos._exit(0)\n"
 HIJACK = {
     "conftest.py": STOP,
     "sitecustomize.py": STOP,
     "usercustomize.py": STOP,
-    "json.py": STOP,
     "json/__init__.py": STOP,
     "pathlib.py": STOP,
     "pytest.ini": "[pytest]\naddopts = --co -q\n",
@@ -60,21 +61,21 @@ HIJACK = {
 
 
 def status(root: Path, sandbox: DockerSandbox, session_id: str, run: int, files: Mapping[str, bytes]) -> list[str]:
-    """What both oracles say of a workspace."""
-    hijacked = {path: data for path, data in files.items() if not (path == "json.py" and "json/__init__.py" in files)}
-    record = a_run(root, run=run, files=hijacked)
+    """What both oracles and the naive command say of a workspace."""
+    record = a_run(root, run=run, files=files)
     # Whoever plants a program makes it executable.
     record = record.model_copy(
         update={"files": tuple(file.model_copy(update={"executable": True}) for file in record.files)}
     )
     oracles = {"check.py": PYTHON, "check.sh": BASH}
-    checks = tuple(
+    oracle_checks = tuple(
         Check(
             id=name,
             parameters=OracleCommand(files=oracles, script=name, stdout_contains="oracle: right"),
         )
         for name in oracles
     )
+    checks = (*oracle_checks, Check(id="naive", parameters=Command(run=NAIVE)))
     case = Case(eval_id="one", prompt="p", checks=checks)
     verification = verify_run(record, case, bundle=Bundle(root), sandbox=sandbox, image=IMAGE, session_id=session_id)
     results = check_run(case, record, root, verification)
@@ -92,7 +93,8 @@ def test_a_workspace_full_of_traps_gains_nothing_and_the_right_answer_still_pass
     assert wrong[0].startswith(f"{CheckStatus.FAILED.value}: exit code 1: ")
     assert wrong[0].endswith("wrong total")
     assert wrong[1] == "failed: exit code 1 and no output"
-    assert right == ["passed: exit code 0", "passed: exit code 0"]
+    assert wrong[2] == "passed: exit code 0", "the traps work where nothing defends against them"
+    assert right == ["passed: exit code 0"] * 3
 
 
 def test_files_that_judge_are_roots_and_no_command_can_write_where_they_lie(

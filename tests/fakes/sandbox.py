@@ -268,6 +268,7 @@ class ScriptedSandbox:
             return self.once(spec)
         box.files.clear()
         box.put_workspace(spec.files)
+        box.files |= {f"/oracle/{_safe(item.path)}": item.data for item in spec.oracle_files}
         ran = run_program(box, Command(spec.argv, b"", spec.timeout_s))
         return OneShotResult(
             exit_code=None if ran.timed_out else ran.exit_code,

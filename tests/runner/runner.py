@@ -332,9 +332,9 @@ class Step:
 
         All of it goes to the ``docker run`` client. A container that outlives it is a leftover (and is removed here).
         """
-        if self._result is not None:
-            return self._result
         self.container()
+        if not self.is_running:  # it has ended before anybody could stop it
+            return self.wait()
         self._signalled = time.monotonic()
         for number, patience in zip((signal.SIGINT, signal.SIGTERM), grace_s, strict=True):
             self._ended_by = number.name

@@ -25,6 +25,8 @@ KEEPER_UID = 64000
 
 WORK = "/work"
 SKILLS = "/skills"
+ORACLE = "/oracle"
+"""Where the second volume of a one-shot lies that has files of its own which judge."""
 HOME = "/work/home"
 TMP = "/tmp"  # noqa: S108 - a folder in the sandbox, its own and empty
 
@@ -122,11 +124,14 @@ def environment_for(image_environment: Sequence[str], *, home: str = HOME) -> li
     return [f"{name}={value}" for name, value in sorted({**ENVIRONMENT, **own, "HOME": home}.items())]
 
 
-def host_arguments(names: Names, limits: Limits, *, runtime: str | None, keep_log: bool) -> dict[str, Any]:
+def host_arguments(
+    names: Names, limits: Limits, *, runtime: str | None, keep_log: bool, second: str = SKILLS
+) -> dict[str, Any]:
     """Keyword arguments of ``APIClient.create_host_config``: everything that holds the container in.
 
     No bind mount, no port, no device; default seccomp and AppArmor profiles stay on because none is named. A process can
     make no file longer than the whole quota, which keeps sparse files from announcing terabytes to the collector.
+    ``second``: where root's volume is mounted.
     """
     from docker.types import LogConfig, Mount, Ulimit
 
@@ -149,7 +154,7 @@ def host_arguments(names: Names, limits: Limits, *, runtime: str | None, keep_lo
         },
         "mounts": [
             Mount(WORK, names.work, type="volume", no_copy=True),
-            Mount(SKILLS, names.skills, type="volume", no_copy=True),
+            Mount(second, names.skills, type="volume", no_copy=True),
         ],
         "mem_limit": memory,
         "memswap_limit": memory,

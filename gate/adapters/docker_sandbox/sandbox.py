@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gate.adapters.docker_sandbox import archives, creation, leavings, streams
 from gate.adapters.docker_sandbox.box import DockerBox
-from gate.adapters.docker_sandbox.creation import HOME, KEEPER_UID, TMP, TOOL_UID, WORK, Limits, Names
+from gate.adapters.docker_sandbox.creation import HOME, KEEPER_UID, ORACLE, SKILLS, TMP, TOOL_UID, WORK, Limits, Names
 from gate.adapters.docker_sandbox.engine import Engine, judge_engine, noted, retried, runtime_of, speaking
 from gate.domain.sandbox import OneShotResult, PutFile, SandboxFacts
 from gate.errors import SandboxError
@@ -184,12 +184,15 @@ class DockerSandbox:
         limits: Limits,
         labels: dict[str, str],
         keep_log: bool,
+        second: str = SKILLS,
     ) -> str:
         """Make the volumes and the container; returns the image's id. Raises SandboxError."""
         self._raise_if_cancelled(labels[creation.LABEL_SESSION])
         image_id, image_environment = self._image(image)
         api = self._engine.api
-        host = creation.host_arguments(names, limits, runtime=runtime_of(self._info or {}), keep_log=keep_log)
+        host = creation.host_arguments(
+            names, limits, runtime=runtime_of(self._info or {}), keep_log=keep_log, second=second
+        )
         arguments = creation.container_arguments(
             image_id, image_environment, command, uid=uid, home=home, labels=labels
         )
@@ -249,8 +252,8 @@ class DockerSandbox:
     def run_once(self, spec: OneShotSpec) -> OneShotResult:
         """Run one command as process 1 of a fresh container. See ``gate.protocols.Sandbox.run_once``.
 
-        The command runs as the tool uid in ``/work``, without input; its time begins when its files are there. A command
-        that prints over 64 MB is killed. An exit code of None means that the engine did not say.
+        The command runs as the tool uid in ``/work``, without input; its time begins when its files are there. Files that
+        judge (``oracle_files``) lie in ``/oracle``, root's. A command that prints over 64 MB is killed. An exit code of None means that the engine did not say.
         """
         limits = Limits(
             memory_mb=spec.memory_mb,
@@ -265,14 +268,22 @@ class DockerSandbox:
         command = ["/bin/sh", "-c", _WAIT_FOR_GO, "sh", *spec.argv]
         with self._removing(names):
             self._create(
-                names, spec.image, command, uid=TOOL_UID, home=TMP, limits=limits, labels=labels, keep_log=False
+                names,
+                spec.image,
+                command,
+                uid=TOOL_UID,
+                home=TMP,
+                limits=limits,
+                labels=labels,
+                keep_log=False,
+                second=ORACLE if spec.oracle_files else SKILLS,
             )
             demux = streams.Demux(spec.output_cap_bytes)
             query = "stream=1&stdout=1&stderr=1"
             sock, early = self._engine.hijack(f"/containers/{names.container}/attach?{query}", {})
             with sock:
                 self._start(names, spec.session_id)
-                self._put_once(names, spec.files)
+                self._put_once(names, spec)
                 end = streams.pump(
                     sock,
                     demux,
@@ -282,11 +293,14 @@ class DockerSandbox:
                 )
             return self._once_result(names, spec, demux, end)
 
-    def _put_once(self, names: Names, files: Sequence[PutFile]) -> None:
+    def _put_once(self, names: Names, spec: OneShotSpec) -> None:
         go = PutFile(path=_GO, data=b"")
         with speaking("Files could not be put into a sandbox"):
-            if files:
-                self._engine.api.put_archive(names.container, WORK, archives.pack(files, owner=TOOL_UID))
+            # First: a workspace may hold a file that says go, and would start its command without them.
+            if spec.oracle_files:
+                self._engine.api.put_archive(names.container, ORACLE, archives.pack(spec.oracle_files, owner=0))
+            if spec.files:
+                self._engine.api.put_archive(names.container, WORK, archives.pack(spec.files, owner=TOOL_UID))
             if not self._state(names).get("Running"):
                 raise SandboxError("A sandbox ended before its command could begin.", remedy="Check the sandbox image.")
             self._engine.api.put_archive(names.container, WORK, archives.pack([go], owner=TOOL_UID))

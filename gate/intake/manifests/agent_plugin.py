@@ -126,6 +126,21 @@ def _servers(index: Index, folder: str) -> Checked:
     return by_form(MCP_KIND, path, notes.all())
 
 
+def _command(index: Index, folder: str, command: Json) -> tuple[str, str, str] | None:
+    """(rule, message, remedy) about a command; None for a good one."""
+    if not isinstance(command, str) or not command:
+        return "command", "command is missing or not text", ""
+    if command.startswith("./"):
+        place = posixpath.normpath(command)
+        if place.startswith(".."):
+            return "path-outside", f'command "{short(command)}" leads out of the plugin', ""
+        if not index.has_file(joined(folder, place)):
+            return "path-missing", f'command "{short(command)}" does not exist', "Add it, or correct the path."
+    elif "/" in command or "\\" in command:
+        return "command", f'command "{short(command)}" is neither a bare name nor a path that starts with ./', ""
+    return None
+
+
 def _server(index: Index, folder: str, name: str, server: Json, notes: Notes, line: int) -> None:
     label = f'server "{short(name, 40)}"'
 
@@ -142,18 +157,8 @@ def _server(index: Index, folder: str, name: str, server: Json, notes: Notes, li
         url = server.get("url")
         if not isinstance(url, str) or not url.startswith(("https://", "http://")):
             wrong("url", "url is missing or no http address")
-    else:
-        command = server.get("command")
-        if not isinstance(command, str) or not command:
-            wrong("command", "command is missing or not text")
-        elif command.startswith("./"):
-            place = posixpath.normpath(command)
-            if place.startswith(".."):
-                wrong("path-outside", f'command "{short(command)}" leads out of the plugin')
-            elif not index.has_file(joined(folder, place)):
-                wrong("path-missing", f'command "{short(command)}" does not exist', "Add it, or correct the path.")
-        elif "/" in command or "\\" in command:
-            wrong("command", f'command "{short(command)}" is neither a bare name nor a path that starts with ./')
+    elif problem := _command(index, folder, server.get("command")):
+        wrong(*problem)
     env = server.get("env", {})
     if not isinstance(env, dict):
         wrong("env", "env is no object")

@@ -13,7 +13,7 @@ from typing import Any
 
 from gate.domain.findings import Level
 from gate.intake.manifests.agent_plugin import is_agent_plugin
-from gate.intake.manifests.reading import Checked, Document, Ground, Index, by_form
+from gate.intake.manifests.reading import Checked, Document, Ground, Index, by_form, together
 from gate.intake.notes import Notes, joined, short
 
 HOSTS = {
@@ -39,16 +39,18 @@ def check(ground: Ground) -> Checked:
         folder = nearest[0]
         path = joined(folder, place)
         document = ground.index.document(path, f"manifest/{kind}")
-        if kind == "bare-plugin" and (is_agent_plugin(document.value) or not _looks_like_a_plugin(document)):
+        if kind == "bare-plugin" and not _is_bare_plugin(ground.index, folder, document):
             continue  # another kind's, or nobody's: plenty of programs have a plugin.json
         found = document.findings or _findings(ground.index, kind, path, folder, document)
         results.append(by_form(kind, path, found))
     return together(results)
 
 
-def _looks_like_a_plugin(document: Document) -> bool:
+def _is_bare_plugin(index: Index, folder: str, document: Document) -> bool:
     value = document.value
-    return isinstance(value, dict) and "name" in value and any(key in value for key in _COMPONENTS)
+    if document.findings:
+        return index.has_folder(joined(folder, "skills"))  # where skills are beside it, a broken one is not passed over
+    return not is_agent_plugin(value) and "name" in value and any(key in value for key in _COMPONENTS)
 
 
 def _findings(index: Index, kind: str, path: str, folder: str, document: Document) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ def _check_one(ground: Ground, path: str) -> Checked:
     if data is None or len(data) > MAX_BYTES:
         rule, reason = ("link", "this is a link; links are never followed") if data is None else (
             "size", f"this has {len(data)} bytes; at most {MAX_BYTES} are read")  # fmt: skip
-        notes.add(Level.ERROR, rule, reason)
+        notes.add(Level.ERROR, rule, reason, remedy=_PACK)
         return Checked((status(KIND, path, ManifestState.FAILED, reason=reason),), notes.all())
     archive = inspect_archive(data)
     if archive.refusals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import posixpath
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,6 +20,9 @@ from gate.settings import SigningTrust
 Read = Callable[[str], bytes | None]
 MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 """A marketplace with 1,500 entries has under 1 MB."""
+
+
+_LINK_TEXT = re.compile(r"[\w./@ -]*/[\w./@ -]+\s?")
 
 
 class Document(NamedTuple):
@@ -106,11 +110,17 @@ class Index:
         text, problem = decoded(data)
         parsed = parse_json(text) if problem is None else None
         for item in (problem,) if problem else parsed.problems if parsed else ():
-            notes.add(Level.ERROR, "json", item.message, line=item.line, column=item.column, remedy=item.remedy)
+            message, remedy = item.message, item.remedy or "Write it again, or remove it."
+            if _LINK_TEXT.fullmatch(text):
+                message = "this holds a path and no JSON: a link that was committed or checked out as text"
+                remedy = "Commit the file that the path leads to."
+            notes.add(Level.ERROR, "json", message, line=item.line, column=item.column, remedy=remedy)
         if notes.items or parsed is None:
             return Document(None, {}, notes.all(), text)
         if not isinstance(parsed.value, dict):
-            notes.add(Level.ERROR, "no-object", "an object was expected", line=1)
+            notes.add(
+                Level.ERROR, "no-object", "an object was expected", line=1, remedy="Write it again, or remove it."
+            )
             return Document(None, {}, notes.all(), text)
         return Document(parsed.value, Lines(text).of_keys(), (), text)
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from gate.domain.base import Json
 from gate.domain.findings import Level
 from gate.domain.manifest import ManifestScope, ManifestState
 from gate.intake.archives import inspect_archive
@@ -55,8 +56,8 @@ def _entries(document: Document, notes: Notes) -> list[dict[str, Any]]:
 def _check_new(ground: Ground, root: str, path: str, document: Document) -> Checked:
     notes = Notes(path, FAMILY)
     if document.value.get("$schema") != SCHEMA:
-        found = short(document.value.get("$schema"), 80)
-        notes.warn("schema", f'$schema is "{found}"; {SCHEMA} was expected', line=document.lines.get("$schema", 1))
+        schema = short(document.value.get("$schema"), 80)
+        notes.warn("schema", f'$schema is "{schema}"; {SCHEMA} was expected', line=document.lines.get("$schema", 1))
     checked = 0
     stale = False
     elsewhere = ""
@@ -80,7 +81,8 @@ def _check_new(ground: Ground, root: str, path: str, document: Document) -> Chec
                 notes.add(Level.ERROR, "missing", elsewhere, line=_line(document, name), remedy=_WRITE)
         else:
             checked += 1
-            stale |= not _artefact(ground, entry, place, found[1], label, _line(document, name), notes)
+            artefact = _Artefact(place, found[1], label, entry.get("type"), _line(document, name))
+            stale |= not _artefact(ground, artefact, notes)
     return _result(path, notes, checked, stale, elsewhere)
 
 
@@ -99,11 +101,18 @@ def _result(path: str, notes: Notes, checked: int, stale: bool, elsewhere: str) 
     return Checked((done,), notes.all())
 
 
-def _artefact(
-    ground: Ground, entry: dict[str, Any], place: str, wanted: str, label: str, line: int | None, notes: Notes
-) -> bool:
+class _Artefact(NamedTuple):
+    place: str
+    digest: str
+    label: str
+    type: Json
+    line: int | None
+
+
+def _artefact(ground: Ground, artefact: _Artefact, notes: Notes) -> bool:
     """Whether an artefact is the one that the index fixes."""
-    data = ground.index.read(place)
+    label, line, wanted = artefact.label, artefact.line, artefact.digest
+    data = ground.index.read(artefact.place)
     if data is None:
         notes.add(Level.ERROR, "link", f"the artefact of {label} is a link; links are never followed", line=line)
         return False
@@ -115,13 +124,13 @@ def _artefact(
         notes.add(Level.ERROR, "changed", f"the artefact of {label} is not the one with this digest", line=line,
                   remedy=_WRITE)  # fmt: skip
         return False
-    if entry.get("type") == "archive":
+    if artefact.type == "archive":
         archive = inspect_archive(data)
         for refusal in archive.refusals:
             notes.add(Level.ERROR, "archive", f"the archive of {label} is refused: {refusal}", line=line)
         if not archive.refusals and "SKILL.md" not in {item.path for item in archive.files}:
             notes.add(Level.ERROR, "archive-root", f"the archive of {label} has no SKILL.md at its root", line=line)
-    elif entry.get("type") != "skill-md":
+    elif artefact.type != "skill-md":
         notes.add(Level.ERROR, "type", f"the type of {label} is neither skill-md nor archive", line=line)
     return True
 

@@ -1,60 +1,159 @@
-"""A skill's evals: found in its folder, read in every dialect, united into one Suite."""
+"""A skill's evals: found in its folder (and tied to it by name elsewhere), read in every dialect, united into one Suite."""
 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gate.domain.findings import Finding, Level
 from gate.domain.skill import Skill, SkillFile
-from gate.domain.suite import Case, Suite
+from gate.domain.suite import Case, Suite, SuiteSource, TriggerCase
 from gate.intake.notes import Notes, joined, short
-from gate.intake.suite import evals_json, skill_gate_yaml
+from gate.intake.suite import (
+    agent_crucible,
+    axis,
+    cases_md,
+    documents,
+    dotnet_scenarios,
+    evals_json,
+    must_find,
+    nvidia_expects,
+    openai_evaluations,
+    plugin_eval,
+    skill_eval_harness,
+    skill_gate_yaml,
+    skill_lens,
+    skillgrade,
+    skillproof,
+    table,
+    tool_settings,
+    triggers,
+    uipath,
+    vally,
+    waza,
+)
+from gate.intake.suite.dialect import Dialect, Read, Source
+from gate.intake.suite.lint import lint
 from gate.intake.suite.removals import suite_removals
-from gate.intake.suite.skill_gate_yaml import Read
+from gate.intake.yaml_text import Node, Problem
 
-__all__ = ["is_suite_file", "read_suite", "suite_removals"]
+__all__ = ["DIALECTS", "Reading", "is_suite_file", "is_suite_name", "read_evals", "read_suite", "suite_removals"]
 
 MAX_SUITE_BYTES = 8 * 1024 * 1024
 
-_PLACES = (*(f"evals/{name}" for name in skill_gate_yaml.FILE_NAMES), "evals/evals.json", evals_json.FILE_NAME)
-"""In the order of precedence, compared without case."""
+DIALECTS: tuple[Dialect, ...] = (
+    skill_gate_yaml.DIALECT,
+    cases_md.DIALECT,
+    vally.DIALECT,
+    dotnet_scenarios.DIALECT,
+    skillgrade.DIALECT,
+    waza.DIALECT,
+    plugin_eval.DIALECT,
+    uipath.DIALECT,
+    must_find.DIALECT,
+    axis.DIALECT,
+    skill_eval_harness.DIALECT,
+    skillproof.DIALECT,
+    skill_lens.DIALECT,
+    agent_crucible.DIALECT,
+    nvidia_expects.DIALECT,
+    waza.TASK,
+    triggers.DIALECT,
+    openai_evaluations.DIALECT,
+    table.DIALECT,
+    evals_json.DIALECT,
+)
+"""The first that claims a document reads it: shapes that say more come before shapes that say less."""
+
+_PLACES = (*(f"evals/{name}" for name in skill_gate_yaml.FILE_NAMES), "evals/evals.json", "evals.json")
+"""In the order of precedence, compared without case. A file here is a suite, or a mistake."""
 _FOLDERS = ("evals", "eval", "evaluations")
-_EVAL_ENDS = (".json", ".jsonl", ".yaml", ".yml", ".csv", ".cases.md")
+_EVAL_ENDS = (*documents.ENDS, cases_md.END)
 _EVAL_NAMES = (
     "eval.yaml", "eval.yml", "evals.yaml", "evals.yml", "evals.jsonl", "eval_set.json", "eval_queries.json",
-    "trigger_eval.json", "trigger-eval.json", "skill-gate.yaml", "skill-gate.yml",
+    "trigger_eval.json", "trigger-eval.json", "trigger-queryset.json", "skill-gate.yaml", "skill-gate.yml",
+    "triggers.yaml", "triggers.yml", "case.yaml", "case.yml",
 )  # fmt: skip
+"""Names that nobody gives to anything else: one that cannot be parsed is an error."""
+_ELSEWHERE = ("references/evals.yaml", "references/evals.yml", "references/evals.json", "tests/eval.yaml", "tests/eval.yml",
+              ".sklab/tests/triggers.yaml")  # fmt: skip
+_CASE_FOLDERS = ("cases", "scenarios", "tasks", "evals", "evaluations")
+"""Folders below an evals folder that hold one case a file."""
+_DATA_FOLDERS = (
+    "files",
+    "fixtures",
+    "fixture",
+    "data",
+    "assets",
+    "workspace",
+    "results",
+    "graders",
+    "inputs",
+    "outputs",
+)
+
+
+class Reading(NamedTuple):
+    """Everything that was found about a skill's evals."""
+
+    suite: Suite | None
+    """None where no case can be run."""
+    findings: tuple[Finding, ...]
+    triggers: tuple[TriggerCase, ...] = ()
+    sources: tuple[SuiteSource, ...] = ()
+    """Every file that was read, also where it gave nothing."""
 
 
 def is_suite_file(path: str) -> bool:
     """Whether a path in a skill folder is of its evals: a suite, or anything in an evals folder that a case may name."""
-    return path.split("/", maxsplit=1)[0].lower() in _FOLDERS or path.lower() in _PLACES or _looks_like_evals(path)
+    lower = path.lower()
+    return lower.split("/", maxsplit=1)[0] in _FOLDERS or lower in _PLACES or _rank(lower) is not None
 
 
-def read_suite(skill: Skill) -> tuple[Suite | None, tuple[Finding, ...]]:
-    """The suite of a skill, or None where it has no case that can be run. Never raises.
+def is_suite_name(path: str) -> bool:
+    """Whether a file's name alone says that it is a suite, wherever it lies."""
+    name = posixpath.basename(path).lower()
+    return name in _EVAL_NAMES or name == "evals.json" or name.endswith((cases_md.END, ".eval.yaml", ".eval.yml"))
 
-    Looked for: ``evals/skill-gate.yaml`` (or ``.yml``), ``evals/evals.json``, ``evals.json``; cases of all are united,
-    and the file named first wins an id that two files use. A finding that blocks means that the suite cannot be judged
-    by as its author wrote it. Files that look like evals and are not read are named, never passed over.
+
+def read_suite(skill: Skill, outside: Sequence[Skill] = ()) -> tuple[Suite | None, tuple[Finding, ...]]:
+    """The suite of a skill, or None where it has no case that can be run. See ``read_evals``."""
+    reading = read_evals(skill, outside)
+    return reading.suite, reading.findings
+
+
+def read_evals(skill: Skill, outside: Sequence[Skill] = ()) -> Reading:
+    """Everything about the evals of a skill. Never raises.
+
+    Looked for: ``evals/skill-gate.yaml`` (or ``.yml``), ``evals/evals.json``, ``evals.json``, then every other file that
+    looks like evals; cases of all are united, and the file named first wins an id that two files use. ``outside``: folders
+    elsewhere that are tied to the skill, as copies of it with their own ``path`` and ``files`` (``outside.tied``).
+
+    A finding that blocks means that the suite cannot be judged by as its author wrote it. Files that look like evals and
+    are not understood are named, never passed over.
     """
-    found = {file.path.lower(): file for file in skill.files if file.path.lower() in _PLACES}
     findings: list[Finding] = []
-    read: list[tuple[SkillFile, Read]] = []
-    for place in _PLACES:
-        if place in found:
-            notes = Notes(joined(skill.path, found[place].path), "suite")
-            read.append((found[place], _read(found[place], skill, notes)))
-            findings += notes.items
-    others = Notes(joined(skill.path, "evals"), "suite")
-    fixtures = {fixture.data for _, item in read for case in item.cases for fixture in case.files}
-    _unread(skill, {file.path for file in found.values()}, fixtures, others)
-    findings += others.items
+    read: list[tuple[Source, Read]] = []
+    for room in (skill, *outside):
+        found, said = _Room(room, skill, inside=room is skill).read()
+        read += found
+        findings += said
     if not read:
-        return None, tuple(findings)
-    notes = Notes(joined(skill.path, read[0][0].path), "suite")
-    cases = _united(read, notes)
-    if not cases and not any(item.level is Level.ERROR for item in findings):
+        return Reading(None, tuple(findings))
+    notes = Notes(read[0][0].path, "suite")
+    cases, owners = _united(read, notes)
+    found_triggers = tuple(item for _, result in read for item in result.triggers)
+    sources = tuple(
+        SuiteSource(
+            path=source.path,
+            dialect=result.dialect,
+            cases=tuple(name for name, owner in owners.items() if owner is source),
+            triggers=len(result.triggers),
+        )
+        for source, result in read
+    )
+    if not cases and not found_triggers and not any(item.level is Level.ERROR for item in findings):
         notes.warn(
             "no-case",
             "the suite holds no case that can be run, so it is no evidence",
@@ -62,71 +161,210 @@ def read_suite(skill: Skill) -> tuple[Suite | None, tuple[Finding, ...]]:
         )
     findings += notes.items
     if not cases:
-        return None, tuple(findings)
-    first_file, first = next((file, item) for file, item in read if item.cases)
-    return Suite(path=joined(skill.path, first_file.path), dialect=first.dialect, cases=cases), tuple(findings)
+        return Reading(None, tuple(findings), found_triggers, sources)
+    findings += lint(cases, {name: source.path for name, source in owners.items()})
+    first, result = next((source, item) for source, item in read if item.cases)
+    suite = Suite(path=first.path, dialect=result.dialect, cases=cases, triggers=found_triggers, sources=sources)
+    return Reading(suite, tuple(findings), found_triggers, sources)
 
 
-def _read(file: SkillFile, skill: Skill, notes: Notes) -> Read:
-    nothing = Read("agentskills", (), frozenset())
-    if not file.is_regular:
-        notes.block("link", "the suite is a link; links are never followed", remedy="Commit a plain file.")
-        return nothing
-    if file.size_bytes > MAX_SUITE_BYTES or file.size_bytes != len(file.data):
-        notes.block("too-large", f"the suite has {file.size_bytes} bytes; at most {MAX_SUITE_BYTES} are read")
-        return nothing
-    name = posixpath.basename(file.path).lower()
-    if name in skill_gate_yaml.FILE_NAMES:
-        return skill_gate_yaml.read(file, skill, notes)
-    return evals_json.read(file, skill, notes)
+class _Room:
+    """One folder with evals: the skill's own, or one that is tied to it."""
+
+    def __init__(self, room: Skill, skill: Skill, *, inside: bool) -> None:
+        self._room = room
+        self._own = None if inside else skill
+        self._inside = inside
+        self._name = skill.name if skill.path == "." else posixpath.basename(skill.path)
+        self._findings: list[Finding] = []
+
+    def read(self) -> tuple[list[tuple[Source, Read]], list[Finding]]:
+        """Every file that a dialect claims, in the order of precedence, and the findings."""
+        ranked = sorted(
+            (rank, file.path.count("/"), file.path, file)
+            for file in self._room.files
+            if (rank := _rank(file.path.lower(), inside=self._inside)) is not None
+        )
+        if not ranked:
+            return [], []
+        siblings: dict[str, Node] = {}
+        parsed: list[tuple[int, SkillFile, Node | None, tuple[Problem, ...]]] = []
+        for rank, _, path, file in ranked:
+            root, problems = self._parse(file)
+            parsed.append((rank, file, root, problems))
+            if root is not None:
+                siblings[path] = root
+        used: set[str] = set()
+        claimed: list[tuple[int, Source, Read]] = []
+        unclaimed: list[tuple[int, Source | SkillFile, tuple[Problem, ...]]] = []
+        for rank, file, root, problems in parsed:
+            if file.path in used:
+                continue
+            if root is None:
+                unclaimed.append((rank, file, problems))
+                continue
+            notes = Notes(joined(self._room.path, file.path), "suite")
+            source = Source(file, self._room, notes, root, used, siblings, self._own, self._name)
+            dialect = next((item for item in DIALECTS if item.claims(source)), None)
+            if dialect is None:
+                unclaimed.append((rank, source, ()))
+            else:
+                claimed.append((rank, source, dialect.read(source)))
+        fixtures = {item.data for _, _, found in claimed for case in found.cases for item in case.files}
+        kept = []
+        for rank, source, found in claimed:
+            # A file that a case hands to the agent is data, whatever it looks like.
+            if rank < len(_PLACES) or source.file.data not in fixtures:
+                kept.append((source, found))
+                self._findings += source.notes.items
+        self._say_unclaimed(unclaimed, used, fixtures)
+        return kept, self._findings
+
+    def _parse(self, file: SkillFile) -> tuple[Node | None, tuple[Problem, ...]]:
+        if not file.is_regular:
+            return None, (Problem("the suite is a link; links are never followed", None, None, "Commit a plain file."),)
+        if file.size_bytes > MAX_SUITE_BYTES or file.size_bytes != len(file.data):
+            return None, (Problem(f"the suite has {file.size_bytes} bytes; at most {MAX_SUITE_BYTES} are read"),)
+        root, text, problems = documents.parse_document(file)
+        if root is None and not problems and _is_ours(file):
+            root = Node(1, 1, None)
+        if problems and text.strip().endswith(".json") and "\n" not in text.strip():
+            remedy = "The file holds a path: it looks like a link that was checked out without link support."
+            problems = tuple(item._replace(remedy=remedy) for item in problems)
+        return root, problems
+
+    def _say_unclaimed(
+        self,
+        unclaimed: Sequence[tuple[int, Source | SkillFile, tuple[Problem, ...]]],
+        used: set[str],
+        fixtures: set[bytes],
+    ) -> None:
+        others: list[str] = []
+        for rank, item, problems in unclaimed:
+            file = item.file if isinstance(item, Source) else item
+            if file.path in used or (rank >= len(_PLACES) and file.data in fixtures):
+                continue
+            notes = Notes(joined(self._room.path, file.path), "suite")
+            if problems:
+                self._say_problems(file, problems, notes, sure=rank < _LOOSE)
+            elif isinstance(item, Source) and (words := tool_settings.recognised(item)) and rank >= len(_PLACES):
+                notes.notice("not-a-suite", f"this is {words}; nothing in it judges a case here")
+            elif isinstance(item, Source) and rank < len(_PLACES):
+                _not_understood(item, notes)
+            else:
+                keys = ", ".join(short(key, 24) for key in sorted(item.outer())[:4]) if isinstance(item, Source) else ""
+                others.append(f"{short(file.path, 60)} ({f'keys {keys}' if keys else 'no keys'})")
+            self._findings += notes.items
+        if others:
+            notes = Notes(joined(self._room.path, "evals" if self._inside else ""), "suite")
+            more = " …" if len(others) > 10 else ""
+            notes.notice(
+                "not-read",
+                f"{len(others)} files look like evals in a format that is not understood: {', '.join(others[:10])}{more}",
+                remedy="Move the cases into evals/skill-gate.yaml or evals/evals.json.",
+            )
+            self._findings += notes.items
+
+    def _say_problems(self, file: SkillFile, problems: tuple[Problem, ...], notes: Notes, *, sure: bool) -> None:
+        rule, words = ("link", "") if not file.is_regular else ("too-large", "")
+        if file.is_regular and file.size_bytes == len(file.data) <= MAX_SUITE_BYTES:
+            end = posixpath.splitext(file.path)[1].lower().lstrip(".")
+            rule = {"yml": "yaml", "jsonl": "json", "ndjson": "json"}.get(end, end)
+            words = "the suite is not valid YAML: " if rule == "yaml" else ""
+        for item in problems:
+            if sure:
+                notes.block(rule, words + item.message, line=item.line, column=item.column, remedy=item.remedy)
+            else:
+                notes.warn(rule, f"{words}{item.message}; if it holds evals, they are not read", line=item.line)
 
 
-def _united(read: list[tuple[SkillFile, Read]], notes: Notes) -> tuple[Case, ...]:
-    """All cases. An id that nobody chose gives way, so that no case is lost by it."""
+def _is_ours(file: SkillFile) -> bool:
+    return posixpath.basename(file.path).lower() in skill_gate_yaml.FILE_NAMES
+
+
+def _not_understood(source: Source, notes: Notes) -> None:
+    root = source.root
+    for key in evals_json.CONTAINERS:
+        if key in source.outer() and not root.value[key].is_list:
+            kind = evals_json.kind_of(root.value[key])
+            notes.block("not-understood", f"{key} is {kind}; a list of cases was expected", line=1)
+            return
+    keys = ", ".join(short(key, 30) for key in list(root.value)[:6]) if root.is_map else ""
+    found = f"an object with {keys}" if keys else "an empty object" if root.is_map else evals_json.kind_of(root)
+    notes.block(
+        "not-understood",
+        f"the format is not understood: found {found}; a list of cases, or an object with evals or cases, was expected",
+        line=1,
+        remedy='Write {"skill_name": "…", "evals": [{"id": 1, "prompt": "…", "expectations": ["…"]}]}.',
+    )
+
+
+def _united(read: Sequence[tuple[Source, Read]], notes: Notes) -> tuple[tuple[Case, ...], dict[str, Source]]:
+    """All cases, and where each is from. An id that nobody chose gives way, so that no case is lost by it."""
     cases: dict[str, Case] = {}
-    winners: dict[str, str] = {}
-    for file, item in read:
+    owners: dict[str, Source] = {}
+    for source, item in read:
         twice = []
         for case in item.cases:
             if case.eval_id not in cases:
-                cases[case.eval_id], winners[case.eval_id] = case, file.path
+                cases[case.eval_id], owners[case.eval_id] = case, source
+            elif case.digest == cases[case.eval_id].digest:
+                continue  # the same case in two files
             elif case.eval_id in item.without_id:
-                name = f"{case.eval_id}-of-{posixpath.basename(file.path).lower().replace('.', '-')}"
+                name = next(_other_names(case.eval_id, source.file.path, cases))
                 cases[name] = case.model_copy(update={"eval_id": name})
-                winners[name] = file.path
+                owners[name] = source
             else:
                 twice.append(case.eval_id)
         if twice:
             ids = ", ".join(f'"{short(eval_id, 40)}"' for eval_id in twice[:10])
             notes.notice(
                 "same-id",
-                f"{len(twice)} cases of {file.path} have ids that {winners[twice[0]]} uses too, which wins: {ids}",
+                f"{len(twice)} cases of {source.file.path} have ids that {owners[twice[0]].file.path} uses too, which "
+                f"wins: {ids}",
                 remedy="Use different ids to keep both.",
             )
-    return tuple(cases.values())
+    return tuple(cases.values()), owners
 
 
-def _looks_like_evals(path: str) -> bool:
-    lower = path.lower()
-    name = posixpath.basename(lower)
-    in_folder = lower.split("/")[0] in _FOLDERS and lower.count("/") == 1
-    return (
-        name.endswith(".cases.md")
-        or ("/" not in lower and name in _EVAL_NAMES)
-        or (in_folder and name.endswith(_EVAL_ENDS))
-    )
+def _other_names(eval_id: str, path: str, taken: dict[str, Case]) -> Iterator[str]:
+    name = f"{eval_id}-of-{posixpath.basename(path).lower().replace('.', '-')}"
+    number = 1
+    while True:
+        found = name if number == 1 else f"{name}-{number}"
+        if found not in taken:
+            yield found
+        number += 1
 
 
-def _unread(skill: Skill, read: set[str], fixtures: set[bytes], notes: Notes) -> None:
-    unread = sorted(
-        file.path
-        for file in skill.files
-        if file.path not in read and file.data not in fixtures and _looks_like_evals(file.path)
-    )
-    if unread:
-        names = ", ".join(short(path, 60) for path in unread[:10]) + (" …" if len(unread) > 10 else "")
-        notes.notice(
-            "not-read",
-            f"{len(unread)} files look like evals in a format or place that this version does not read: {names}",
-            remedy="Move the cases into evals/skill-gate.yaml or evals/evals.json.",
-        )
+_SURE = len(_PLACES)
+_LOOSE = len(_PLACES) + 1
+
+
+def _rank(lower: str, *, inside: bool = True) -> int | None:
+    """Where a path (in lower case) stands among the suite files of a folder; None: it is none.
+
+    Below ``_LOOSE`` its name says that it is a suite; from there on its content decides.
+    """
+    if inside and lower in _PLACES:
+        return _PLACES.index(lower)
+    folder, name = posixpath.split(lower)
+    parts = folder.split("/") if folder else []
+    sure = is_suite_name(name) and (name != "evals.json" or not inside)
+    if lower in _ELSEWHERE:
+        return _SURE
+    if not name.endswith(_EVAL_ENDS):
+        return None
+    if inside:
+        if not parts:
+            return _SURE if sure else None
+        if parts[0] not in _FOLDERS:
+            return None
+        parts = parts[1:]
+    if not parts:
+        return _SURE if sure else _LOOSE
+    if any(part in _DATA_FOLDERS for part in parts):
+        return None
+    if sure:
+        return _SURE
+    return _LOOSE if parts[-1] in _CASE_FOLDERS else None

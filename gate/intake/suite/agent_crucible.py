@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gate.intake.suite import exact
 from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.drafts import Draft, File
+from gate.intake.suite.exact import Spec
 from gate.intake.yaml_text import Node
 
 _TYPES = ("command", "file_exists", "file_absent", "file_contains", "file_changed", "file_unchanged")
@@ -19,8 +22,7 @@ def _claims(source: Source) -> bool:
 def _read(source: Source) -> Read:
     file = File("agent-crucible", source)
     node = source.root
-    draft = file.draft(node, given_id=node.value["id"].value if "id" in node.value else None,
-                       name=str(node.value["name"].value or "") if "name" in node.value else "")  # fmt: skip
+    draft = file.named(node)  # fmt: skip
     draft.known({"id", "name", "prompt", "fixture", "timeout_seconds", "tags", "description"}, {"assertions"})
     prompt = draft.text("prompt", required=True)
     fixture = draft.text("fixture")
@@ -63,18 +65,17 @@ def _assertion(draft: Draft, node: Node) -> None:
         else:
             draft.check(exact.file_matches(path, pattern), node, kind=kind, description=words)
         return
-    before = draft.fixtures.get(path)
-    if kind == "file_unchanged" and before is None:
+    if kind == "file_unchanged" and path not in draft.fixtures:
         draft.complain(f"file_unchanged: the fixture holds no {path}", node, "Correct the path.")
         return
-    specs = {
+    specs: dict[str, Callable[[], list[Spec]]] = {
         "file_exists": lambda: exact.file_exists(path, draft.fixtures),
         "file_absent": lambda: exact.file_absent(path),
         # Made or changed by the run is what our file_exists asks for.
         "file_changed": lambda: [("file_exists", {"path": path})],
-        "file_unchanged": lambda: exact.unchanged(path, before.data if before else b""),
-    }[kind]()
-    draft.check(specs, node, kind=kind, description=words)
+        "file_unchanged": lambda: exact.unchanged(path),
+    }
+    draft.check(specs[kind](), node, kind=kind, description=words)
 
 
 DIALECT = Dialect("agent-crucible", _claims, _read)

@@ -17,7 +17,9 @@ from gate.intake.notes import nearest, short
 from gate.intake.suite import building
 from gate.intake.suite.building import Complaint
 
-_LISTS = ("expectations", "assertions", "expected_behavior", "checks", "rubric", "criteria", "success_criteria")
+_LISTS = (
+    "expectations", "assertions", "expected_behavior", "checks", "rubric", "criteria", "success_criteria", "acceptance",
+)  # fmt: skip
 _TEXTS = ("text", "description", "expectation", "assertion", "criterion", "check", "name", "phrase")
 _PRECISIONS = ("exact_match", "semantic", "existence")
 _JUDGED = {"llm", "llm_rubric", "judge", "rubric", "model", "behavior", "behaviour", "qualitative", "manual"}
@@ -47,8 +49,10 @@ _REGEX_SIGNS = re.compile(r"[\\|*+?^$\[\](){}]")
 class Assertions:
     """What a case asserts. Read at once; ``complaints`` holds everything that was not understood."""
 
-    def __init__(self, case: Mapping[str, Json]) -> None:
+    def __init__(self, case: Mapping[str, Json], *, severity: Severity = Severity.SHOULD) -> None:
+        """``severity``: of an expectation that gives none."""
         self.complaints: list[Complaint] = []
+        self._severity = severity
         self._checks: list[Check] = []
         self._expectations: list[Expectation] = []
         for key in _LISTS:
@@ -166,7 +170,7 @@ class Assertions:
             Expectation(
                 id=_id_of(about),
                 text=text,
-                severity=_severity_of(about, Severity.SHOULD),
+                severity=_severity_of(about, self._severity),
                 precision=precision or "semantic",
                 rule_ref=_text_or_none(about.get("rule_ref")),
             )
@@ -224,20 +228,11 @@ class Assertions:
             return ()
 
     def _numbered_expectations(self) -> tuple[Expectation, ...]:
-        taken = {item.id for item in self._expectations if item.id}
-        if len(taken) != sum(1 for item in self._expectations if item.id):
-            self.complaints.append(
-                Complaint("two expectations have the same id", remedy="Ids must be unique in a case.")
-            )
+        try:
+            return building.numbered_expectations(self._expectations)
+        except Complaint as complaint:
+            self.complaints.append(complaint)
             return ()
-        found = []
-        for position, item in enumerate(self._expectations, 1):
-            name = item.id or f"e{position}"
-            while not item.id and name in taken:
-                name += "x"
-            taken.add(name)
-            found.append(item.model_copy(update={"id": name}))
-        return tuple(found)
 
 
 def _parameters_of(item: Mapping[str, Json]) -> dict[str, Json]:

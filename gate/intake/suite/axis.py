@@ -15,7 +15,7 @@ def _claims(source: Source) -> bool:
 def _read(source: Source) -> Read:
     file = File("axis", source)
     node = source.root
-    draft = file.draft(node, name=str(node.value["name"].value or "") if "name" in node.value else "")
+    draft = file.named(node)
     draft.known({"name", "prompt", "setup", "artifacts", "description"}, {"judge"})
     if "artifacts" in node.value:
         file.settings({"artifacts"})

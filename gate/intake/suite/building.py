@@ -159,9 +159,9 @@ def numbered_expectations(found: Sequence[Expectation]) -> tuple[Expectation, ..
 
 
 def slug(name: str) -> str:
-    """A name as an id: lower-case ASCII letters, digits and hyphens, at most 48; empty where too little is left."""
+    """A name as an id: lower-case ASCII letters, digits and hyphens, at most 48; empty where too little of it is left."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].strip("-")
-    return plain if len(plain) >= 3 else ""
+    return plain if len(plain) >= (1 if name.isascii() else 3) else ""
 
 
 def stable_id(name: str, prompt: str, taken: Collection[str], prefix: str = "case") -> str:

@@ -37,6 +37,8 @@ class Source:
     """Paths (relative to ``skill.path``) of further files that were read as a part of this one."""
     siblings: Mapping[str, Node] = field(default_factory=dict)
     """Every other document of the folder that could be parsed, by path: for formats that spread over files."""
+    own: Skill | None = None
+    """The skill itself, where ``skill`` is a folder elsewhere."""
     name: str = ""
     """Folder name of the skill that is judged."""
 

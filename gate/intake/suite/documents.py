@@ -1,4 +1,4 @@
-"""A suite file as one tree of values that know their lines, whatever it is written in: YAML, JSON, JSON lines, CSV."""
+"""A suite file as one tree of values that know their lines, whatever it is written in: YAML, JSON, JSON lines, CSV, Markdown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import posixpath
 
 from gate.domain.skill import SkillFile
 from gate.intake.json_text import Lines, decoded, parse_json
+from gate.intake.suite import cases_md
 from gate.intake.yaml_text import Node, Problem, parse_yaml, wrapped
 
 ENDS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".csv")
@@ -21,6 +22,8 @@ def parse_document(file: SkillFile) -> tuple[Node | None, str, tuple[Problem, ..
     text, problem = decoded(file.data)
     if problem is not None:
         return None, text, (problem,)
+    if file.path.lower().endswith(cases_md.END):
+        return cases_md.document(text), text, ()
     end = posixpath.splitext(file.path)[1].lower()
     if end == ".json":
         return _json(text)

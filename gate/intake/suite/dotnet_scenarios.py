@@ -6,10 +6,13 @@ does not, file paths may be globs, ``exit_success`` asks for an answer that is n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gate.domain.suite import CaseType
 from gate.intake.suite import exact
 from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.drafts import Draft, File
+from gate.intake.suite.exact import Spec
 from gate.intake.yaml_text import Node
 
 _KEYS = ("name", "prompt", "setup", "timeout", "expect_activation", "tags", "description")
@@ -31,14 +34,12 @@ def _read(source: Source) -> Read:
 
 
 def _scenario(file: File, node: Node) -> None:
-    draft = file.draft(node, name=str(node.value["name"].value or "") if "name" in node.value else "")
+    draft = file.named(node)
     draft.known(_KEYS, _JUDGING)
     if "timeout" in node.value:
         file.settings({"timeout"})
     prompt = draft.text("prompt", required=True)
-    setup = node.value.get("setup")
-    if setup is not None and setup.is_map:
-        _setup(draft, setup)
+    _setup(draft, draft.mapping("setup"))
     for item in file.items(node.value.get("assertions"), "assertions"):
         _assertion(draft, item)
     for text, _ in draft.texts("rubric"):
@@ -51,11 +52,10 @@ def _scenario(file: File, node: Node) -> None:
         limit = draft.number(key)
         if limit is not None:
             draft.check(exact.budget(key, limit), node.value[key], kind=key, instead="limit the run in the policy")
-    activation = node.value.get("expect_activation")
-    negative = activation is not None and activation.value is False
-    if activation is not None and isinstance(activation.value, bool) and prompt:
-        draft.trigger(prompt, activation.value)
-    draft.finish(prompt, type_=CaseType.NEGATIVE if negative else CaseType.HAPPY_PATH)
+    activation = draft.flag("expect_activation")
+    if activation is not None:
+        draft.check(exact.skill_opened(opened=activation), node.value["expect_activation"], kind="expect_activation")
+    draft.finish(prompt, type_=CaseType.NEGATIVE if activation is False else CaseType.HAPPY_PATH)
 
 
 def _setup(draft: Draft, setup: Node) -> None:
@@ -93,7 +93,7 @@ def _assertion(draft: Draft, node: Node) -> None:
     values = [draft.text(key, node, required=True) or "" for key in keys[kind]]
     if not all(values):
         return
-    specs = {
+    specs: dict[str, Callable[[], list[Spec]]] = {
         "output_contains": lambda: exact.contains(values[0], ignore_case=True),
         "output_not_contains": lambda: exact.not_contains(values[0], ignore_case=True),
         "output_matches": lambda: exact.matches(values[0], ignore_case=True),
@@ -103,8 +103,8 @@ def _assertion(draft: Draft, node: Node) -> None:
         "file_contains": lambda: exact.file_contains(*values),
         "file_not_contains": lambda: exact.file_not_contains(*values),
         "exit_success": exact.not_empty,
-    }[kind]()
-    draft.check(specs, node, kind=kind)
+    }
+    draft.check(specs[kind](), node, kind=kind, description=kind if kind == "exit_success" else "")
 
 
 DIALECT = Dialect("dotnet-scenarios", _claims, _read)

@@ -9,6 +9,7 @@ from typing import Any
 
 from gate.domain.base import Json, Severity
 from gate.domain.checks import CHECK_KINDS, Check
+from gate.domain.skill import SkillFile
 from gate.domain.suite import Case, CaseType, Expectation, FixtureFile, McpServer, TriggerCase
 from gate.intake.notes import nearest, short
 from gate.intake.suite import building
@@ -18,10 +19,11 @@ from gate.intake.suite.exact import Spec
 from gate.intake.yaml_text import Node, plain
 
 SETTINGS = frozenset(
-    "version schema_version skill skill_name name description config defaults scoring metrics runs trials timeout "
-    "timeout_seconds model models executor agent provider threshold weight weights docker tags metadata author license "
-    "$schema runner runner_options parallel workers type title notes id".split()
-)
+    ("version", "schema_version", "skill", "skill_name", "name", "description", "config", "defaults", "scoring", "metrics",
+     "runs", "trials", "timeout", "timeout_seconds", "model", "models", "executor", "agent", "provider", "threshold", "weight",
+     "weights", "docker", "tags", "metadata", "author", "license", "$schema", "runner", "runner_options", "parallel", "workers",
+     "type", "title", "notes", "id")
+)  # fmt: skip
 """Words for how another tool runs a suite, or for people: not about what is judged."""
 OURS = "Write the case in evals/skill-gate.yaml with our checks."
 
@@ -34,8 +36,7 @@ class File:
         self.source = source
         self.notes = source.notes
         self.folder = posixpath.dirname(source.file.path)
-        self._cases: list[Case] = []
-        self._without_id: set[str] = set()
+        self._cases: list[tuple[Case, bool]] = []
         self._seen: dict[str, int] = {}
         self._triggers: list[TriggerCase] = []
         self._unapplied: set[str] = set()
@@ -47,6 +48,16 @@ class File:
         text = str(given_id).strip() if isinstance(given_id, str | int | float) and given_id is not True else ""
         label = f'case "{short(text or name, 60)}"' if text or name else f"case {self._position}"
         return Draft(self, node, text, name, label)
+
+    def named(self, node: Node, id_key: str = "id", name_key: str = "name") -> Draft:
+        """The next case, with what it says under its keys for an id and a name."""
+        values = [node.value[key].value if key in node.value else None for key in (id_key, name_key)]
+        written = node.value[id_key].source if values[0] is not None else ""
+        name = values[1].strip() if isinstance(values[1], str) else ""
+        draft = self.draft(node, given_id=written or None, name=name)
+        if id_key in node.value and (isinstance(values[0], bool | dict | list)):
+            draft.complain(f"{id_key} is {node.value[id_key].kind}; text or a number was expected", node.value[id_key])
+        return draft
 
     def items(self, node: Node | None, what: str) -> list[Node]:
         """The mappings of a list; everything else is complained about."""
@@ -98,22 +109,17 @@ class File:
         )
 
     def add(self, case: Case, given: bool, node: Node) -> None:
-        """A finished case."""
-        if case.eval_id in self._seen:
+        """A finished case. One without an id of its own gets it in ``done``, when all chosen ids are known."""
+        if given and case.eval_id in self._seen:
             self.complain(
                 f'the id "{short(case.eval_id)}" is there twice (first at line {self._seen[case.eval_id]})',
                 node,
                 "Ids must be unique.",
             )
             return
-        self._seen[case.eval_id] = node.line
-        self._cases.append(case)
-        if not given:
-            self._without_id.add(case.eval_id)
-
-    def free_id(self, name: str, prompt: str) -> str:
-        """An id for a case without one."""
-        return building.stable_id(name, prompt, self._seen)
+        if given:
+            self._seen[case.eval_id] = node.line
+        self._cases.append((case, given))
 
     def done(self) -> Read:
         """Everything that was read; what was not applied is said."""
@@ -122,10 +128,20 @@ class File:
             self.notes.notice(
                 "settings",
                 f"settings of the tool that this file was written for are not applied: {names}; runs, models and limits "
-                "come from this gate's mode and policy, and every exact check counts as must",
+                "come from this gate's mode and policy, and an exact check that gives no severity counts as must",
             )
         say_triggers(self.source, self._triggers)
-        return Read(self.dialect, tuple(self._cases), frozenset(self._without_id), tuple(self._triggers))
+        cases: list[Case] = []
+        taken = set(self._seen)
+        without_id: set[str] = set()
+        for case, given in self._cases:
+            if not given:
+                name = building.stable_id(case.name, case.prompt, taken)
+                case = case.model_copy(update={"eval_id": name})  # noqa: PLW2901 - the same case, named
+                taken.add(name)
+                without_id.add(name)
+            cases.append(building.finished(case))
+        return Read(self.dialect, tuple(cases), frozenset(without_id), tuple(self._triggers))
 
 
 class Draft:
@@ -191,6 +207,25 @@ class Draft:
                 result.append((item.value if isinstance(item.value, str) else item.source, item))
         return result
 
+    def mapping(self, key: str, node: Node | None = None) -> Node:
+        """The mapping under a key; empty where there is none, and where something else is there, which is complained about."""
+        found = (node or self.node).value.get(key)
+        if found is not None and found.is_map:
+            return found  # type: ignore[no-any-return] # nodes hold nodes
+        if found is not None and found.value is not None:
+            self.complain(f"{key} is {found.kind}; keys and values were expected", found)
+        return Node((node or self.node).line, 1, {})
+
+    def flag(self, key: str, node: Node | None = None) -> bool | None:
+        """True or false under a key; None where there is none."""
+        found = (node or self.node).value.get(key)
+        if found is None or found.value is None:
+            return None
+        if not isinstance(found.value, bool):
+            self.complain(f"{key} is {found.kind}; true or false was expected", found)
+            return None
+        return found.value
+
     def number(self, key: str, node: Node | None = None) -> int | None:
         """A whole number from 0 under a key."""
         found = (node or self.node).value.get(key)
@@ -217,6 +252,7 @@ class Draft:
 
     def only(self, node: Node, kind: str, keys: Iterable[str]) -> bool:
         """Whether a check has no key beyond ``keys`` (and words about it): an unknown one could change what it means."""
+        self.file.settings(key for key in ("weight", "pass_threshold") if key in node.value)
         about = {"type", "kind", "name", "id", "description", "weight", "severity", "config", "pass_threshold", "text"}
         extra = [key for key, item in node.value.items() if key not in about | set(keys) and item.value is not None]
         if extra:
@@ -253,7 +289,7 @@ class Draft:
         """A file (or folder) of the suite for the workspace. One that is not there: the case is lost."""
         try:
             target = building.safe_path(destination) if destination is not None else None
-            found = building.referenced(self.file.source.skill, self.file.folder, reference)
+            found = self._referenced(reference)
         except Complaint as complaint:
             self.lose(complaint.message, node, complaint.remedy)
             return
@@ -262,6 +298,15 @@ class Draft:
             full = posixpath.join(target or clean, below) if below else target or clean
             path = full if target is not None else building.destination(full)
             self.fixtures[path] = building.fixture(file, path)
+
+    def _referenced(self, reference: Json) -> list[tuple[str, SkillFile]]:
+        source = self.file.source
+        try:
+            return building.referenced(source.skill, self.file.folder, reference)
+        except Complaint:
+            if source.own is None:
+                raise
+            return building.referenced(source.own, "", reference)
 
     def content(self, path: Json, text: str, node: Node | None = None) -> None:
         """A file for the workspace whose text is in the suite."""
@@ -278,7 +323,7 @@ class Draft:
         folder = self.file.folder
         if reference is not None:
             try:
-                found = building.referenced(self.file.source.skill, folder, reference)
+                found = self._referenced(reference)
             except Complaint as complaint:
                 self.lose(complaint.message, node, complaint.remedy)
                 return
@@ -334,7 +379,7 @@ class Draft:
                 )
             return
         case = Case(
-            eval_id=self._given_id or self.file.free_id(self._name, prompt),
+            eval_id=self._given_id,
             name=self._name,
             prompt=prompt,
             type=type_,
@@ -347,7 +392,7 @@ class Draft:
             line=self.node.line,
             **values,
         )
-        self.file.add(building.finished(case), bool(self._given_id), self.node)
+        self.file.add(case, bool(self._given_id), self.node)
 
 
 def say_triggers(source: Source, triggers: Sequence[TriggerCase]) -> None:

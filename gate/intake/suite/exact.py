@@ -7,7 +7,6 @@ it, a ``command`` does, which runs in a fresh container over a copy of the works
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 from collections.abc import Collection, Sequence
@@ -18,7 +17,6 @@ Spec = tuple[str, dict[str, Json]]
 
 _GLOB = re.compile(r"[*?\[]")
 _TAME_GLOB = re.compile(r"[\w./*?-]+")
-_SCRIPT = "import re,sys; sys.exit(0 if {}re.search(sys.argv[1], open(sys.argv[2], encoding='utf-8', errors='replace').read(){}) else 1)"
 
 
 def contains(text: str, *, ignore_case: bool = False) -> list[Spec]:
@@ -70,13 +68,9 @@ def file_exists(path: str, fixtures: Collection[str] = ()) -> list[Spec]:
 
 def file_absent(path: str) -> list[Spec]:
     """No file of this path (or glob) is in the workspace at the end."""
-    if _GLOB.search(path):
+    if "**" in path or set("?[") & set(path):
         return _glob(path, "! compgen -G {} > /dev/null")
-    return [
-        ("file_not_exists", {"path": path}),
-        ("file_absent", {"path": path}),
-        ("command", {"run": f"test ! -e {shlex.quote(path)}"}),
-    ]
+    return [("file_absent", {"path": path})]
 
 
 def file_contains(path: str, text: str) -> list[Spec]:
@@ -90,51 +84,59 @@ def file_contains(path: str, text: str) -> list[Spec]:
 
 def file_not_contains(path: str, text: str) -> list[Spec]:
     """A file is there and does not contain a literal text."""
-    if _GLOB.search(path):
-        return []
-    return [
-        ("file_not_contains", {"path": path, "text": text}),
-        ("command", {"run": _search(re.escape(text), path, negated=True)}),
-    ]
+    return [] if _GLOB.search(path) else [("file_not_contains", {"path": path, "text": text})]
 
 
 def file_matches(path: str, pattern: str, *, ignore_case: bool = False) -> list[Spec]:
     """A regular expression is found in a file."""
     if _GLOB.search(path):
         return []
-    if ignore_case:
-        pattern = f"(?i){pattern}"
-    return [("file_contains", {"path": path, "pattern": pattern})]
+    return [("file_contains", {"path": path, "pattern": f"(?i){pattern}" if ignore_case else pattern})]
 
 
-def file_not_matches(path: str, pattern: str) -> list[Spec]:
+def file_not_matches(path: str, pattern: str, *, ignore_case: bool = False) -> list[Spec]:
     """A file is there and a regular expression is not found in it."""
     if _GLOB.search(path):
         return []
-    return [
-        ("file_not_contains", {"path": path, "pattern": pattern}),
-        ("command", {"run": _search(pattern, path, negated=True)}),
-    ]
+    return [("file_not_contains", {"path": path, "pattern": pattern, "ignore_case": ignore_case})]
 
 
-def budget(what: str, limit: int) -> list[Spec]:
-    """A limit that the other tool judges by: turns, tokens, tool calls."""
-    return [(what, {"max": limit})]
-
-
-def unchanged(path: str, data: bytes) -> list[Spec]:
+def unchanged(path: str) -> list[Spec]:
     """A file that the case brings is byte for byte what it was."""
-    digest = hashlib.sha256(data).hexdigest()
-    return [
-        ("file_unchanged", {"path": path}),
-        ("command", {"run": f'test "$(sha256sum < {shlex.quote(path)} | cut -c1-64)" = {digest}'}),
-    ]
+    return [("file_unchanged", {"path": path})]
 
 
 def any_of(texts: Sequence[str], *, ignore_case: bool = False) -> list[Spec]:
     """At least one of some literal texts is in the final response."""
-    pattern = "|".join(re.escape(text) for text in texts)
-    return [("response_matches", {"pattern": pattern, "ignore_case": ignore_case})] if texts else []
+    return [("response_contains_any", {"texts": list(texts), "ignore_case": ignore_case})]
+
+
+def equals(text: str) -> list[Spec]:
+    """The final response is this text; white space around it aside."""
+    return [("response_equals", {"text": text})]
+
+
+def skill_opened(*, opened: bool = True) -> list[Spec]:
+    """The agent opened the skill, or left it alone."""
+    return [("skill_opened", {"opened": opened})]
+
+
+def command_ran(pattern: str, *, ran: bool = True) -> list[Spec]:
+    """A regular expression is found in a command line of the agent, or in none."""
+    return [("command_ran" if ran else "command_not_ran", {"pattern": pattern})]
+
+
+_BUDGETS = {
+    "max_turns": "max_steps", "max_steps": "max_steps", "max_iterations": "max_steps", "max_tokens": "max_tokens",
+    "max_tool_calls": "max_tool_calls", "max_errors": "max_errors", "max_cost_usd": "max_cost_usd",
+}  # fmt: skip
+
+
+def budget(what: str, limit: float) -> list[Spec]:
+    """A limit that the other tool judges by: turns, tokens, tool calls, errors, cost, time in milliseconds."""
+    if what in ("max_duration_ms", "max_latency_ms"):
+        return [("run_budget", {"max_seconds": limit / 1000})]
+    return [("run_budget", {_BUDGETS[what]: limit})] if what in _BUDGETS else []
 
 
 def command(
@@ -158,8 +160,3 @@ def _glob(path: str, line: str) -> list[Spec]:
     if not _TAME_GLOB.fullmatch(path):
         return []
     return [("command", {"run": "shopt -s globstar; " + line.format(shlex.quote(path))})]
-
-
-def _search(pattern: str, path: str, *, negated: bool) -> str:
-    script = _SCRIPT.format("not " if negated else "", "")
-    return f"python3 -I -c {shlex.quote(script)} {shlex.quote(pattern)} {shlex.quote(path)}"

@@ -13,7 +13,7 @@ def _claims(source: Source) -> bool:
 def _read(source: Source) -> Read:
     file = File("must-find", source)
     node = source.root
-    draft = file.draft(node, name=str(node.value["name"].value or "") if "name" in node.value else "")
+    draft = file.named(node)
     draft.known(
         {"name", "skill", "fixture", "input_query", "score", "language"},
         {"must_find", "expected_lenses", "must_not_find"},

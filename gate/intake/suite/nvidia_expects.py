@@ -22,7 +22,7 @@ def _read(source: Source) -> Read:
     if "resources" in source.outer():
         file.settings({"resources"})
     for node in file.items(source.root.value["expects"], "expects"):
-        draft = file.draft(node, given_id=node.value["id"].value if "id" in node.value else None)
+        draft = file.named(node)
         draft.known({"id", "name", "query", "files", *_NEEDS}, {"checks"})
         file.settings(key for key in _NEEDS if key in node.value)
         prompt = draft.text("query", required=True)

@@ -17,11 +17,7 @@ def _claims(source: Source) -> bool:
 def _read(source: Source) -> Read:
     file = File("openai-evaluations", source)
     node = source.root
-    draft = file.draft(
-        node,
-        given_id=node.value["id"].value if "id" in node.value else None,
-        name=str(node.value["name"].value or "") if "name" in node.value else "",
-    )
+    draft = file.named(node)
     draft.known({"id", "name", "skills", "query", "prompt", "context", "files", "description"}, _JUDGING)
     if "context" in node.value:
         file.settings({"context"})

@@ -30,8 +30,8 @@ def _read(source: Source) -> Read:
     prompt = draft.text("prompt", execution, required=True)
     file.settings(f"execution.{key}" for key in execution.value if key != "prompt")
     file.settings(key for key in ("runs",) if key in node.value)
-    context = node.value.get("context")
-    for key, item in context.value.items() if context is not None and context.is_map else ():
+    context = draft.mapping("context")
+    for key, item in context.value.items():
         if item.value in (None, [], {}, ""):
             continue
         if key == "add_dirs":
@@ -103,7 +103,7 @@ def _regex(draft: Draft, node: Node, name: str) -> None:
             draft.refuse("regex on this target", "write file_contains with a pattern", node)
         elif negated:
             draft.check(
-                exact.file_not_matches(path, f"(?i){pattern}" if loose else pattern),
+                exact.file_not_matches(path, pattern, ignore_case=loose),
                 node,
                 kind="regex",
                 description=name,

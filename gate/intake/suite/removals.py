@@ -8,10 +8,10 @@ base's version of a changed case is run as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_args
 
 from gate.domain.base import Severity, digest_of
-from gate.domain.checks import Check
+from gate.domain.checks import ArmName, Check
 from gate.domain.suite import Case, Expectation, Suite
 from gate.intake.notes import short
 
@@ -35,6 +35,8 @@ def suite_removals(base: Suite, head: Suite | None) -> tuple[str, ...]:
         lambda one, two: one.eval_id == two.eval_id and _content(one) == _content(two),
         lambda one, two: _content(one) == _content(two),  # ids by position move when a case is put before
         lambda one, two: one.eval_id == two.eval_id,
+        # An id made from the prompt changes with it: the case is the same where it asserts the same.
+        lambda one, two: _has_made_id(one) and _has_made_id(two) and _asserted(one) == _asserted(two),
     ):
         name = f'Case "{short(old.eval_id)}"'
         if new is None:
@@ -46,6 +48,14 @@ def suite_removals(base: Suite, head: Suite | None) -> tuple[str, ...]:
 
 def _content(case: Case) -> str:
     return digest_of(case.model_copy(update={"eval_id": "", "line": None, "digest": ""}))
+
+
+def _has_made_id(case: Case) -> bool:
+    return case.eval_id.startswith("case-")
+
+
+def _asserted(case: Case) -> str:
+    return digest_of([[item.to_json() for item in items] for items in (case.checks, case.expectations)])
 
 
 def _paired(olds: Sequence[T], news: Sequence[T], *same: Callable[[T, T], bool]) -> list[tuple[T, T | None]]:
@@ -98,6 +108,8 @@ def _loosened_check(old: Check, new: Check) -> list[str]:
     found = []
     if _STRICTNESS[new.severity] < _STRICTNESS[old.severity]:
         found.append(f"the severity of the check {_named(old)} is lowered from {old.severity} to {new.severity}")
+    found += _narrowed_check(old, new)
+    found += _scope(old, new)
     if new.parameters == old.parameters:
         return found
     before, after = old.parameters.model_dump(), new.parameters.model_dump()
@@ -119,6 +131,18 @@ def _loosened_check(old: Check, new: Check) -> list[str]:
     return found
 
 
+def _narrowed_check(old: Check, new: Check) -> list[str]:
+    """What takes a check away from some runs, or excuses its failures for longer."""
+    found = []
+    lost = [arm for arm in get_args(ArmName) if old.applies_to(arm) and not new.applies_to(arm)]
+    if lost:
+        found.append(f"the check {_named(old)} is no longer asked of {', '.join(lost)}")
+    issue = new.known_issue
+    if issue is not None and (old.known_issue is None or issue.expires > old.known_issue.expires):
+        found.append(f"a failure of the check {_named(old)} is excused as a known issue until {issue.expires}")
+    return found
+
+
 def _bounds(values: dict[str, Any]) -> tuple[float, float]:
     exact = values.get("expected_count")
     lower = [value for value in (exact, values.get("min")) if value is not None]
@@ -130,18 +154,65 @@ def _range(lower: float, upper: float) -> str:
     return f"{lower:g} or more" if upper == float("inf") else f"{lower:g} to {upper:g}"
 
 
+# Lists of which a longer one asks for more, and of which a shorter one allows less.
+_MORE_IS_TIGHTER = {
+    ("response_contains_all", "texts"), ("response_contains_none", "texts"), ("tool_call_forbidden", "tools"),
+    ("response_no_placeholders", "forms"),
+}  # fmt: skip
+_FEWER_IS_TIGHTER = {
+    ("response_contains_any", "texts"), ("response_no_placeholders", "allow"), ("files_changed_only", "paths"),
+    ("response_equals", "normalise"), ("file_golden", "normalise"),
+}  # fmt: skip
+_CONDITIONS = ("args_matches", "json_matches")
+_FLAGS = {("response_headings", "only"), ("file_absent", "deleted")}
+
+
 def _tighter(kind: str, name: str, old: Any, new: Any) -> bool:
     """Whether a change of one parameter can only make the check harder to pass."""
     if name == "ignore_case":
         # Ignoring case finds more: easier where something must be found, harder where nothing may be.
-        return bool(new) == kind.endswith(("not_contains", "not_matches"))
+        return bool(new) == kind.endswith(("not_contains", "not_matches", "contains_none"))
     if name == "which":
-        return bool(old == "any")
-    if name in ("text", "stdout_contains"):
-        return old is None and kind in ("response_has_heading", "command")
-    if name == "timeout_s":
-        return bool(new <= old)
+        return bool(old == "any" and new != "none")
+    if name == "values":
+        return bool(new == "all")
+    if (kind, name) in _FLAGS:
+        return bool(new)
+    if name in ("text", "stdout_contains", "entry_point", "exit_code"):
+        return old is None and kind in (
+            "response_has_heading",
+            "command",
+            "oracle_command",
+            "produced_code",
+            "command_ran",
+        )
+    if kind in _CONDITIONS and name in ("contains", "pattern", "one_of"):
+        return old is None
+    return _narrower(kind, name, old, new)
+
+
+def _narrower(kind: str, name: str, old: Any, new: Any) -> bool:
+    """Limits and lists."""
+    if name.startswith("max") or name in ("timeout_s", "tolerance"):
+        return new is not None and (old is None or new <= old)
+    if name == "min":
+        return new is not None and (old is None or new >= old)
+    if (kind, name) in _MORE_IS_TIGHTER:
+        return set(old) <= set(new)
+    if (kind, name) in _FEWER_IS_TIGHTER:
+        return set(new) <= set(old)
     return False
+
+
+def _scope(old: Check, new: Check) -> list[str]:
+    """A check that is asked of fewer arms, or whose failure is excused."""
+    found = []
+    if new.arms and not set(old.arms or get_args(ArmName)) <= set(new.arms):
+        found.append(f"the check {_named(old)} is asked of fewer arms ({', '.join(new.arms)})")
+    issue = new.known_issue
+    if issue is not None and (old.known_issue is None or issue.expires > old.known_issue.expires):
+        found.append(f"a failure of the check {_named(old)} is excused until {short(issue.expires)}")
+    return found
 
 
 def _loosened_expectation(old: Expectation, new: Expectation) -> list[str]:

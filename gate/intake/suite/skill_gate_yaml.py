@@ -11,7 +11,7 @@ A case:
 
 | key | value | default |
 |---|---|---|
-| `id` | text or number, unique in the file | `case-<n>` by position |
+| `id` | text or number, unique in the file | made from `name`, else from the text of `prompt` |
 | `name` | what people call it | empty |
 | `prompt` | what the agent is asked, required | |
 | `type` | `happy_path`, `edge_case`, `negative`, `robustness`, `security`, `atomic`, `e2e`, `variant`, `regression` | `happy_path` |
@@ -28,20 +28,50 @@ A case:
 `from` is looked for below the folder of this file, then below the skill folder; a folder brings all its files.
 
 A check has `kind` and its parameters (`gate.domain.checks`), and may have `id`, `severity` (`must` by default, `should`,
-`info`), `rule_ref` (the rule of SKILL.md that it tests) and `description`:
+`info`), `rule_ref` (the rule of SKILL.md that it tests), `description`, `arms` (the arms that it is asked of: `with_skill`,
+`without_skill`, `base_skill`; all by default) and `known_issue` (`reason`, `expires`, `owner`: until that day a failure only
+informs):
 
 | kind | parameters |
 |---|---|
 | `tool_call_count` | `tool`; `expected_count` or `min` and `max`; `status` (`success`, `error`, `timeout`) |
+| `tool_call_order` | `order` (tools); `mode`: `subsequence`, `exact`, `adjacent`; `status` |
+| `tool_call_forbidden` | `tools` (`mcp__mail__*` for all of a server) |
+| `tool_call_status` | `tool`, `status`; `which`: `any`, `all`, `last` or n |
+| `tool_call_repeats` | `max`; `tool` |
 | `args_field` | `tool`, `field` (`user.id`, `items[0].id`), `expected`; `which`: `any`, `all` or n |
+| `args_matches` | `tool`, `field`; `contains`, `pattern`, `one_of`, `min`, `max`, `present`; `values`, `which` |
+| `tool_result_contains` | `tool`; `text` or `pattern`; `which`: `any`, `all`, `none` or n |
+| `command_ran` / `command_not_ran` | `text` or `pattern`; `tool`, `field`; `exit_code` |
+| `skill_opened` | `opened`; `file` |
 | `response_contains` / `response_not_contains` | `keyword` / `pattern` (literal text); `ignore_case` |
+| `response_contains_all`, `response_contains_any`, `response_contains_none` | `texts`; `ignore_case` |
 | `response_matches` / `response_not_matches` | `pattern` (regular expression); `ignore_case` |
+| `response_equals` | `text`; `normalise` |
 | `response_word_count` | `min` and/or `max` |
 | `response_has_heading` | `level`; `text` |
+| `response_headings` | `headings`; `only` |
+| `response_no_placeholders` | `forms`, `path`, `allow` |
+| `response_links` | `path`, `min`, `hosts` |
+| `response_language` | `language` |
 | `file_exists` | `path` |
+| `file_absent` | `path`; `deleted` |
 | `file_contains` | `path`; `text` or `pattern` |
+| `file_not_contains` | `path`; `text` or `pattern`; `ignore_case` |
+| `file_unchanged` | `path` |
+| `files_changed_only` | `paths` |
+| `file_golden` | `path`, `expected`; `normalise` |
 | `json_field` | `path` (or `response`), `field`, `expected` |
+| `json_matches` | `path` (or `response`), `field`; conditions as in `args_matches` |
+| `json_schema` | `path` (or `response`), `definition` |
+| `csv_cell` | `path`, `column`, `expected`; `row` or `where`; `tolerance`, `delimiter`, `header` |
 | `command` | `run`; `expect_exit`, `stdout_contains`, `timeout_s` |
+| `oracle_command` | `files`, `script`; `args`, `expect_exit`, `stdout_contains`, `timeout_s` |
+| `produced_code` | `entry_point`, `stdout_contains` |
+| `run_budget` | `max_steps`, `max_tool_calls`, `max_errors`, `max_tokens`, `max_cost_usd`, `max_seconds` |
+
+`evals/skill-gate.yaml` may start with the line `# yaml-language-server: $schema=…/suite.schema.json`: the schema is
+`gate/schemas/suite.schema.json`.
 
 An expectation has `text`, and may have `id`, `severity` (`should` by default), `precision` (`semantic` by default,
 `exact_match`, `existence`) and `rule_ref`.
@@ -52,71 +82,55 @@ warning.
 
 from __future__ import annotations
 
+import json
 import posixpath
-from typing import Any, NamedTuple
+from typing import Any, get_args
+
+from pydantic import ValidationError
 
 from gate.domain.base import Severity
-from gate.domain.checks import Check
-from gate.domain.skill import Skill, SkillFile
+from gate.domain.checks import ArmName, Check, KnownIssue
 from gate.domain.suite import Case, CaseType, Expectation, FixtureFile
-from gate.intake.json_text import decoded
-from gate.intake.notes import Notes, nearest, short
+from gate.intake.notes import nearest, short
 from gate.intake.suite import building
 from gate.intake.suite.building import Complaint
+from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.mcp import read_servers
-from gate.intake.yaml_text import Node, at, parse_yaml, plain
+from gate.intake.yaml_text import Node, at, plain
 
-DIALECT = "skill-gate"
+DIALECT_NAME = "skill-gate"
 FILE_NAMES = ("skill-gate.yaml", "skill-gate.yml")
 
 _CASE_KEYS = (
     "id", "name", "prompt", "type", "risk", "tag", "source", "files", "checks", "expectations", "mcp_servers",
     "skip_without_skill", "skip_reason", "expected_output",
 )  # fmt: skip
-_CHECK_KEYS = ("id", "severity", "rule_ref", "description", "kind")
+_CHECK_KEYS = ("id", "severity", "rule_ref", "description", "kind", "arms", "known_issue")
 _EXPECTATION_KEYS = ("id", "text", "severity", "precision", "rule_ref")
 _FILE_KEYS = ("text", "from", "executable")
 _PRECISIONS = ("exact_match", "semantic", "existence")
 _RISKS = ("low", "normal", "high")
 
 
-class Read(NamedTuple):
-    """What a dialect made of a file."""
-
-    dialect: str
-    cases: tuple[Case, ...]
-    without_id: frozenset[str]
-    """Ids that the file did not give."""
+def _claims(source: Source) -> bool:
+    return posixpath.basename(source.file.path).lower() in FILE_NAMES
 
 
-def read(file: SkillFile, skill: Skill, notes: Notes) -> Read:
+def _read(source: Source) -> Read:
     """Every case of the file that can be run; everything that is wrong becomes a finding with its line."""
-    text, problem = decoded(file.data)
-    parsed = parse_yaml(text, max_values=200_000) if problem is None else None
-    for item in (problem,) if problem else parsed.problems if parsed else ():
-        notes.block(
-            "yaml",
-            f"the suite is not valid YAML: {item.message}",
-            line=item.line,
-            column=item.column,
-            remedy=item.remedy,
-        )
-    root = parsed.root if parsed else None
-    if notes.blocked or parsed is None:
-        return Read(DIALECT, (), frozenset())
-    if root is None or not root.is_map:
-        kind = root.kind if root is not None and root.value is not None else "empty"
-        notes.block("not-understood", f"the suite is {kind}; the keys version and cases were expected", line=1)
-        return Read(DIALECT, (), frozenset())
-    return _Reader(root, file, skill, notes).read()
+    if not source.root.is_map:
+        kind = source.root.kind if source.root.value is not None else "empty"
+        source.notes.block("not-understood", f"the suite is {kind}; the keys version and cases were expected", line=1)
+        return Read(DIALECT_NAME, (), frozenset())
+    return _Reader(source).read()
 
 
 class _Reader:
-    def __init__(self, root: Node, file: SkillFile, skill: Skill, notes: Notes) -> None:
-        self._root = root
-        self._folder = posixpath.dirname(file.path)
-        self._skill = skill
-        self._notes = notes
+    def __init__(self, source: Source) -> None:
+        self._root = source.root
+        self._folder = posixpath.dirname(source.file.path)
+        self._skill = source.skill
+        self._notes = source.notes
         self._label = ""
 
     def read(self) -> Read:
@@ -134,12 +148,16 @@ class _Reader:
                 cases or self._root,
                 "Add cases: and a list.",
             )
-            return Read(DIALECT, (), frozenset())
+            return Read(DIALECT_NAME, (), frozenset())
         found: list[Case] = []
         without_id: set[str] = set()
         lines: dict[str, int] = {}
+        chosen = {self._id(node, say=False) for node in cases.value or []}
         for position, node in enumerate(cases.value or [], 1):
-            eval_id = self._id(node, position, without_id)
+            given = self._id(node)
+            eval_id = given or self._stable_id(node, position, {*lines, *chosen})
+            if not given:
+                without_id.add(eval_id)
             if eval_id in lines:
                 self._complain(
                     f'the id "{short(eval_id)}" is there twice (first at line {lines[eval_id]})',
@@ -148,23 +166,26 @@ class _Reader:
                 )
                 continue
             lines[eval_id] = node.line
-            self._label = f'case "{short(eval_id)}": '
+            self._label = f'case "{short(given)}": ' if given else f"case {position}: "
             case = self._case(node, eval_id)
             self._label = ""
             if case:
                 found.append(case)
-        return Read(DIALECT, tuple(found), frozenset(without_id))
+        return Read(DIALECT_NAME, tuple(found), frozenset(without_id))
 
-    def _id(self, node: Node, position: int, without_id: set[str]) -> str:
+    def _id(self, node: Node, *, say: bool = True) -> str:
         given = node.value.get("id") if node.is_map else None
         if given is not None and not isinstance(given.value, bool) and isinstance(given.value, str | int | float):
             # As written: 007 and 1.10 are names, not numbers.
-            if given.source.strip():
-                return str(given.source.strip())
-        elif given is not None and given.value is not None:
+            return str(given.source.strip())
+        if say and given is not None and given.value is not None:
             self._complain(f"id is {given.kind}; text or a number was expected", given)
-        without_id.add(f"case-{position}")
-        return f"case-{position}"
+        return ""
+
+    def _stable_id(self, node: Node, position: int, taken: set[str]) -> str:
+        values = [node.value[key].value if node.is_map and key in node.value else None for key in ("name", "prompt")]
+        name, prompt = (value if isinstance(value, str) else "" for value in values)
+        return building.stable_id(name, prompt or str(position), taken)
 
     def _case(self, node: Node, eval_id: str) -> Case | None:
         before = len(self._notes.items)
@@ -228,12 +249,37 @@ class _Reader:
         parameters, complaints = building.parameters(kind, values)
         for complaint in complaints:
             self._complain(f"{kind}: {complaint.message}", at(node, complaint.place), complaint.remedy)
-        severity = self._choice(node, "severity", tuple(Severity), Severity.MUST)
-        given = self._text(node, "id") or ""
-        rule_ref, description = self._text(node, "rule_ref"), self._text(node, "description") or ""
-        if complaints:
-            return None
-        return Check(id=given, severity=severity, rule_ref=rule_ref, description=description, parameters=parameters)
+        values = {
+            "id": self._text(node, "id") or "",
+            "severity": self._choice(node, "severity", tuple(Severity), Severity.MUST),
+            "rule_ref": self._text(node, "rule_ref"),
+            "description": self._text(node, "description") or "",
+            **self._scope(node),
+        }
+        return None if complaints else Check(parameters=parameters, **values)
+
+    def _scope(self, node: Node) -> dict[str, Any]:
+        """``arms`` and ``known_issue``: when a failure of the check counts."""
+        found: dict[str, Any] = {}
+        arms = self._list(node, "arms")
+        for item in arms:
+            if item.value not in get_args(ArmName):
+                self._complain(
+                    f'the arm "{short(item.source)}" is unknown; one of {", ".join(get_args(ArmName))} was expected',
+                    item,
+                )
+                return {}
+        if arms:
+            found["arms"] = tuple(item.value for item in arms)
+        issue = node.value.get("known_issue")
+        if issue is not None and issue.value is not None:
+            try:
+                found["known_issue"] = KnownIssue.model_validate_json(json.dumps(plain(issue)), strict=True)
+            except ValidationError as error:
+                for wrong in error.errors(include_url=False):
+                    label = ".".join(str(part) for part in ("known_issue", *wrong["loc"]))
+                    self._complain(f"{label}: {wrong['msg'].removeprefix('Value error, ')}", at(issue, wrong["loc"]))
+        return found
 
     def _expectations(self, node: Node) -> tuple[Expectation, ...]:
         found: list[Expectation] = []
@@ -362,3 +408,6 @@ def _unused(name: str, taken: set[str]) -> str:
         name += "x"
     taken.add(name)
     return name
+
+
+DIALECT = Dialect(DIALECT_NAME, _claims, _read)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from gate.intake.suite import exact
+from gate.domain.base import Json
 from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.drafts import Draft, File
 from gate.intake.yaml_text import Node
@@ -18,11 +18,14 @@ _KEYS = ("name", "instruction", "workspace", "metadata", "solution", "agent", "m
          "threshold", "environment", "command", "grader_model", "grader_provider")  # fmt: skip
 _JUDGING = ("graders", "expected")
 _SCRIPT = re.compile(r"\s*(sh|bash|python3?)\s+(\./)?([\w./-]+)\s*")
-_SCORE = (
-    "python3 -I -c 'import json,sys; t=sys.stdin.read(); "
-    'sys.exit(0 if json.loads(t[t.index("{"):t.rindex("}")+1])["score"] >= 1 else 1)\''
-)
-_MARK = "SKILL_GATE_ORACLE"
+_SCORE = """import json, subprocess, sys
+run = subprocess.run(sys.argv[1:], cwd="/work", capture_output=True, text=True)
+out = run.stdout
+score = json.loads(out[out.index("{"):out.rindex("}") + 1])["score"]
+print(score)
+sys.exit(0 if score >= 1 else 1)
+"""
+"""Runs the grader over the workspace and passes at the full score; anything else (no JSON, no score) fails."""
 
 
 def _claims(source: Source) -> bool:
@@ -35,7 +38,7 @@ def _read(source: Source) -> Read:
     file = File("skillgrade", source)
     file.outermost({"tasks"}, {"tasks"})
     for node in file.items(source.root.value["tasks"], "tasks"):
-        draft = file.draft(node, name=str(node.value["name"].value or "") if "name" in node.value else "")
+        draft = file.named(node)
         draft.known(_KEYS, _JUDGING)
         if "$import" in node.value:
             draft.complain("$import is not followed by this version", node.value["$import"], "Write the task out.")
@@ -59,26 +62,31 @@ def _grader(draft: Draft, node: Node) -> None:
         run = draft.text("run", node, required=True)
         if run is None or not draft.only(node, kind, ("run", "provider", "model")):
             return
-        line = _inlined(draft, run)
-        if line is None:
-            draft.refuse(kind, "it runs a file that is not a plain sh, bash or python script of the suite", node)
+        found = _oracle(draft, run)
+        if found is None:
+            draft.refuse(kind, "it needs files of the suite that are more than one sh, bash or python script", node)
         else:
-            draft.check(exact.command(line), node, kind=kind, description="deterministic grader, full score")
+            draft.check([("oracle_command", found)], node, kind=kind, description="deterministic grader, full score")
     elif kind:
         draft.refuse(kind, "known are deterministic and llm_rubric", node)
 
 
-def _inlined(draft: Draft, run: str) -> str | None:
-    """The grader as one shell text that brings its script along; None where that cannot be done."""
+def _oracle(draft: Draft, run: str) -> dict[str, Json] | None:
+    """The grader as a program that the agent never sees; None where it needs more of the suite than one script."""
     call = _SCRIPT.fullmatch(run)
-    if call is None:
-        return f"( {run.strip()}\n) | {_SCORE}"
-    text = _script_text(draft, call[3])
-    if text is None or _MARK in text:
+    text = _script_text(draft, call[3]) if call else None
+    if text is None and (call or _names_files(draft, run)):
         return None
-    tool = "bash -s" if call[1] in ("sh", "bash") else "python3 -"
-    end = "" if text.endswith("\n") else "\n"
-    return f"( {tool} <<'{_MARK}'\n{text}{end}{_MARK}\n) | {_SCORE}"
+    python = call is not None and call[1].startswith("python")
+    name = "grader.py" if python else "grader.sh"
+    words = ["python3", "-I", f"/oracle/{name}"] if python else ["bash", f"/oracle/{name}"]
+    return {"files": {name: text or run, "score.py": _SCORE}, "script": "score.py", "args": words}
+
+
+def _names_files(draft: Draft, run: str) -> bool:
+    start = f"{draft.file.folder}/" if draft.file.folder else ""
+    names = [file.path.removeprefix(start) for file in draft.file.source.skill.files if file.path.startswith(start)]
+    return any("/" in name and name in run and name not in draft.fixtures for name in names)
 
 
 def _script_text(draft: Draft, path: str) -> str | None:

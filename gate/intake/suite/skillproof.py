@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gate.domain.suite import CaseType
 from gate.intake.suite import exact
 from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.drafts import Draft, File
+from gate.intake.suite.exact import Spec
 from gate.intake.yaml_text import Node
 
 _KEYS = ("name", "prompt", "fixtures", "trials", "timeout", "should_trigger", "id", "description")
@@ -21,15 +24,14 @@ def _read(source: Source) -> Read:
     file = File("skillproof", source)
     file.outermost({"cases"}, {"cases"})
     for node in file.items(source.root.value["cases"], "cases"):
-        draft = file.draft(node, given_id=node.value["id"].value if "id" in node.value else None,
-                           name=str(node.value["name"].value or "") if "name" in node.value else "")  # fmt: skip
+        draft = file.named(node)  # fmt: skip
         draft.known(_KEYS, {"assert"})
         file.settings(key for key in ("trials", "timeout") if key in node.value)
         prompt = draft.text("prompt", required=True)
         for text, item in draft.texts("fixtures"):
             draft.folder(text, item)
-        should = node.value["should_trigger"].value if "should_trigger" in node.value else None
-        if isinstance(should, bool) and prompt:
+        should = draft.flag("should_trigger")
+        if should is not None and prompt:
             draft.trigger(prompt, should)
         for item in file.items(node.value.get("assert"), "assert"):
             _assertion(draft, item)
@@ -61,16 +63,16 @@ def _assertion(draft: Draft, node: Node) -> None:
     if kind == "llm_judge":
         draft.expect(found[0])
         return
-    loose = "ignore_case" in node.value and node.value["ignore_case"].value is True
-    specs = {
+    loose = bool(draft.flag("ignore_case", node))
+    specs: dict[str, Callable[[], list[Spec]]] = {
         "contains": lambda: exact.contains(found[0], ignore_case=loose),
         "not_contains": lambda: exact.not_contains(found[0], ignore_case=loose),
         "regex": lambda: exact.matches(found[0], ignore_case=loose),
         "file_exists": lambda: exact.file_exists(found[0], draft.fixtures),
         "file_contains": lambda: exact.file_contains(found[0], found[1]),
         "command": lambda: exact.command(found[0]),
-    }[kind]()
-    draft.check(specs, node, kind=kind)
+    }
+    draft.check(specs[kind](), node, kind=kind)
 
 
 DIALECT = Dialect("skillproof", _claims, _read)

@@ -25,18 +25,15 @@ def _read(source: Source) -> Read:
     file = File("csv", source)
     for row in source.root.value:
         node = Node(row.line, 1, {key.lower(): item for key, item in row.value.items()})
-        draft = file.draft(node, given_id=node.value["id"].source or None if "id" in node.value else None,
-                           name=str(node.value["name"].value or "") if "name" in node.value else "")  # fmt: skip
+        draft = file.named(node)  # fmt: skip
         draft.known({*_PROMPTS, *_OTHERS}, _CHECKS)
         prompt = next((text for key in _PROMPTS if (text := draft.text(key))), None)
         if prompt is None:
             draft.complain("there is no prompt", remedy="Fill the cell.")
             continue
-        flag = node.value["should_trigger"].value if "should_trigger" in node.value else None
-        if isinstance(flag, bool):
+        flag = draft.flag("should_trigger")
+        if flag is not None:
             draft.trigger(prompt, flag)
-        elif flag is not None:
-            draft.complain("should_trigger must be true or false", node.value["should_trigger"])
         for key in _CHECKS:
             for line in (draft.text(key) or "").split("\n"):
                 draft.expect(line)

@@ -22,9 +22,10 @@ _LISTS = ("queries", "cases", "evals", "test_cases", "triggers", "trigger_cases"
 _YES = ("positive", "should_trigger", "positives", "trigger")
 _NO = ("negative", "should_not_trigger", "negatives", "no_trigger")
 _JUDGED = frozenset(
-    "expectations assertions expected_behavior checks rubric criteria success_criteria acceptance assert graders judge "
-    "tools_required tools_forbidden reply_contains reply_not_contains critical_params min_reply_length deterministic".split()
-)
+    ("expectations", "assertions", "expected_behavior", "checks", "rubric", "criteria", "success_criteria", "acceptance", "assert",
+     "graders", "judge", "tools_required", "tools_forbidden", "reply_contains", "reply_not_contains", "critical_params",
+     "min_reply_length", "deterministic", "expect")
+)  # fmt: skip
 
 
 def _rows(root: Node) -> Node | None:
@@ -84,7 +85,7 @@ def _read(source: Source) -> Read:
 
 
 def _row(file: File, node: Node) -> None:
-    draft = file.draft(node, given_id=_plain(node, "id"), name=str(_plain(node, "name") or ""))
+    draft = file.named(node)
     query = next((text for key in _QUERIES if key in node.value and (text := draft.text(key))), None)
     flag = _plain(node, "should_trigger")
     should = flag if isinstance(flag, bool) else _word(node)

@@ -1,17 +1,17 @@
 """waza's evals: ``config``, ``metrics``, ``graders`` and ``tasks``, globs of task files (or tasks) with ``inputs`` and ``graders``.
 
-Meanings as that tool implements them: ``contains`` ignores case, ``contains_cs`` does not. ``expected.should_trigger`` and
-the ``trigger`` and ``skill_invocation`` graders are trigger cases.
+Meanings as that tool implements them: ``contains`` ignores case, ``contains_cs`` does not. ``expected.should_trigger`` is
+a trigger case; the ``trigger`` and ``skill_invocation`` graders are our ``skill_opened``.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gate.domain.suite import CaseType
-from gate.intake.notes import short
+from gate.intake.notes import Notes, joined, short
 from gate.intake.suite import exact
 from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.drafts import Draft, File
@@ -20,7 +20,7 @@ from gate.intake.yaml_text import Node
 
 _KEYS = ("id", "name", "description", "tags", "inputs", "timeout_seconds", "enabled", "context_dir")
 _JUDGING = ("graders", "expected")
-_TEXT = {
+_TEXT: dict[str, Callable[[str], list[Spec]]] = {
     "contains": lambda text: exact.contains(text, ignore_case=True),
     "not_contains": lambda text: exact.not_contains(text, ignore_case=True),
     "contains_cs": exact.contains,
@@ -57,7 +57,10 @@ def _read(source: Source) -> Read:
                 )
             for path, task in found:
                 source.used.add(path)
+                file.notes = Notes(joined(source.skill.path, path), "suite")
                 _task(file, task, root.get("graders"))
+                source.notes.items += file.notes.items
+                file.notes = source.notes
         else:
             file.complain(f"a task is {item.kind}; a pattern of file names was expected", item)
     return file.done()
@@ -77,26 +80,18 @@ def _read_task(source: Source) -> Read:
 
 
 def _task(file: File, node: Node, graders: Node | None) -> None:
-    given = node.value["id"].value if "id" in node.value else None
-    draft = file.draft(node, given_id=given, name=str(node.value["name"].value or "") if "name" in node.value else "")
+    draft = file.named(node)
     draft.known(_KEYS, _JUDGING)
     if "enabled" in node.value and node.value["enabled"].value is False:
         draft.lose("it is switched off (enabled: false)")
-    inputs = node.value.get("inputs")
-    prompt = None
-    if inputs is None or not inputs.is_map:
-        draft.complain("inputs is missing; inputs.prompt was expected", inputs or node)
-    else:
-        prompt = draft.text("prompt", inputs, required=True)
-        for item in file.items(inputs.value.get("files"), "inputs.files"):
-            _file(draft, item)
-    negative = False
-    expected = node.value.get("expected")
-    if expected is not None and expected.is_map:
-        negative = _expected(draft, expected, prompt)
+    inputs = draft.mapping("inputs")
+    prompt = draft.text("prompt", inputs, required=True)
+    for item in file.items(inputs.value.get("files"), "inputs.files"):
+        _file(draft, item)
+    negative = _expected(draft, draft.mapping("expected"), prompt)
     for holder in (graders, node.value.get("graders")):
         for item in file.items(holder, "graders"):
-            _grader(draft, item, prompt)
+            _grader(draft, item)
     draft.finish(prompt, type_=CaseType.NEGATIVE if negative else CaseType.HAPPY_PATH)
 
 
@@ -112,8 +107,9 @@ def _file(draft: Draft, node: Node) -> None:
 
 
 def _expected(draft: Draft, node: Node, prompt: str | None) -> bool:
-    should = node.value["should_trigger"].value if "should_trigger" in node.value else None
-    if isinstance(should, bool) and prompt:
+    """Adds what is expected; True where the skill should stay shut."""
+    should = draft.flag("should_trigger", node)
+    if should is not None and prompt:
         draft.trigger(prompt, should)
     for key, make in (("output_contains", _TEXT["contains"]), ("output_not_contains", _TEXT["not_contains"])):
         for text, item in draft.texts(key, node):
@@ -121,47 +117,47 @@ def _expected(draft: Draft, node: Node, prompt: str | None) -> bool:
     for key in ("outcomes", "behaviors"):
         found = node.value.get(key)
         for item in found.value if found is not None and found.is_list else []:
-            text = draft.text("description", item) if item.is_map else item.value
-            if isinstance(text, str) and text.strip():
-                draft.expect(text)
+            words = draft.text("description", item) if item.is_map else item.value
+            if isinstance(words, str) and words.strip():
+                draft.expect(words)
             else:
                 draft.refuse(f"expected.{key}", "write it as text", item)
-    extra = sorted(
-        set(node.value) - {"should_trigger", "output_contains", "output_not_contains", "outcomes", "behaviors"}
-    )
-    if extra:
-        draft.refuse(f"expected.{extra[0]}", "write it as a check of ours or as an expectation", node.value[extra[0]])
+    for key, item in node.value.items():
+        if key not in ("should_trigger", "output_contains", "output_not_contains", "outcomes", "behaviors"):
+            draft.refuse(f"expected.{key}", "write it as a check of ours or as an expectation", item)
     return should is False
 
 
-def _grader(draft: Draft, node: Node, prompt: str | None) -> None:
+def _grader(draft: Draft, node: Node) -> None:
     kind = (draft.text("type", node, required=True) or "").strip().lower().replace("-", "_")
-    config = node.value.get("config", node)
-    if not config.is_map:
-        config = Node(node.line, 1, {})
+    config = draft.mapping("config", node) if "config" in node.value else node
     name = draft.text("name", node) or ""
-    if kind == "text":
-        if draft.only(config, kind, _TEXT):
-            for key, make in _TEXT.items():
-                for text, item in draft.texts(key, config):
-                    draft.check(make(text), item, kind=f"text.{key}", description=name)
-    elif kind == "file":
-        _files(draft, config, name)
-    elif kind in ("prompt", "llm", "llm_judge"):
-        for text, _ in draft.texts("prompt", config) or draft.texts("rubric", config):
-            draft.expect(text)
-    elif kind in ("trigger", "skill_invocation"):
-        if prompt:
-            mode = str(config.value["mode"].value) if "mode" in config.value else "positive"
-            draft.trigger(prompt, mode != "negative")
-    elif kind in ("behavior", "tool_constraint", "tool_calls"):
-        _behavior(draft, config, kind)
+    if kind in ("trigger", "skill_invocation"):
+        opened = draft.text("mode", config) != "negative"
+        draft.check(exact.skill_opened(opened=opened), node, kind=kind, description=name)
+    elif kind in _GRADERS:
+        _GRADERS[kind](draft, config, kind, name)
     elif kind:
         draft.refuse(kind, "write it as a check of ours or as an expectation", node)
 
 
-def _files(draft: Draft, config: Node, name: str) -> None:
-    if not draft.only(config, "file", ("must_exist", "must_not_exist", "content_patterns")):
+def _texts(draft: Draft, config: Node, kind: str, name: str) -> None:
+    if draft.only(config, kind, _TEXT):
+        for key, make in _TEXT.items():
+            for text, item in draft.texts(key, config):
+                draft.check(make(text), item, kind=f"text.{key}", description=name)
+
+
+def _judge(draft: Draft, config: Node, kind: str, name: str) -> None:
+    found = draft.texts("prompt", config) or draft.texts("rubric", config)
+    for text, _ in found:
+        draft.expect(text)
+    if not found:
+        draft.complain(f"the grader {name or kind} has no prompt", config, "Add config.prompt.")
+
+
+def _files(draft: Draft, config: Node, kind: str, name: str) -> None:
+    if not draft.only(config, kind, ("must_exist", "must_not_exist", "content_patterns")):
         return
     for path, item in draft.texts("must_exist", config):
         draft.check(exact.file_exists(path, draft.fixtures), item, kind="file.must_exist", description=name)
@@ -183,7 +179,7 @@ def _files(draft: Draft, config: Node, name: str) -> None:
             draft.check(found, item, kind=f"file.{key}", description=name)
 
 
-def _behavior(draft: Draft, config: Node, kind: str) -> None:
+def _behavior(draft: Draft, config: Node, kind: str, name: str) -> None:
     used, unused = ("required_tools", "expect_tools"), ("forbidden_tools", "reject_tools")
     limits = {"max_tool_calls": "max_tool_calls", "max_tokens": "max_tokens", "max_iterations": "max_turns",
               "max_turns": "max_turns", "max_duration_ms": "max_duration_ms"}  # fmt: skip
@@ -192,7 +188,7 @@ def _behavior(draft: Draft, config: Node, kind: str) -> None:
     for keys, make in ((used, exact.tool_used), (unused, exact.tool_not_used)):
         for key in keys:
             for tool, item in draft.texts(key, config):
-                draft.check(make(tool), item, kind=f"{kind}.{key}")
+                draft.check(make(tool), item, kind=f"{kind}.{key}", description=name)
     for key, what in limits.items():
         limit = draft.number(key, config)
         if limit is not None:
@@ -204,5 +200,11 @@ def _behavior(draft: Draft, config: Node, kind: str) -> None:
             )
 
 
+_GRADERS: dict[str, Callable[[Draft, Node, str, str], None]] = {
+    "text": _texts,
+    "file": _files,
+    **dict.fromkeys(("prompt", "llm", "llm_judge"), _judge),
+    **dict.fromkeys(("behavior", "tool_constraint", "tool_calls"), _behavior),
+}
 DIALECT = Dialect("waza", _claims, _read)
 TASK = Dialect("waza-task", _is_task, _read_task)

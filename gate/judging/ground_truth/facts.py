@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from gate.domain.evidence import Block, CollectedFile, RunRecord, Tier, ToolCall, Verification
+from gate.domain.evidence import Block, CollectedFile, Event, RunRecord, Tier, Timing, ToolCall, Verification
 from gate.domain.judgement import CheckStatus
 from gate.domain.suite import Case
 from gate.judging.ground_truth.regex import RegexSearch
+from gate.judging.ground_truth.schemas import SchemaValidator
 from gate.judging.ground_truth.values import NotCheckableError, clip
+
+T = TypeVar("T")
 
 RESPONSE = "response"
 """The path by which ``json_field`` names the final response instead of a file."""
@@ -46,6 +51,23 @@ class Place(NamedTuple):
         return clip(self.text[max(first, start - 80) : len(self.text) if last < 0 else min(last, end + 80)], 200)
 
 
+class Uncollected(NamedTuple):
+    """Entries of a workspace that are no collected files: links, devices, and what was not read at all."""
+
+    named: dict[str, str]
+    """Path -> why, as a sentence."""
+    unknown: tuple[str, ...]
+    """Sentences that name no single entry: something else may have been there too."""
+
+
+# The collector names an entry by its repr at the beginning of a sentence.
+_REFUSED = re.compile(r"""(?:The path )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*") """)
+
+
+def _unquoted(text: str) -> str:
+    return str(ast.literal_eval(text))
+
+
 @dataclass(frozen=True)
 class Facts:
     """One run's sealed evidence, each part read at most once."""
@@ -60,7 +82,18 @@ class Facts:
     """
     load_blocks: Callable[[], tuple[Block, ...]]
     regex: RegexSearch
+    load_events: Callable[[], tuple[Event, ...]] = tuple
+    load_timing: Callable[[], Timing | None] = lambda: None
+    schemas: SchemaValidator = field(default_factory=SchemaValidator)
     _texts: dict[str, Place] = field(default_factory=dict)
+    _memory: dict[tuple[str, ...], Any] = field(default_factory=dict)
+
+    def remembered(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
+        """What ``make`` returned the first time: a reading of the record that many checks share."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        found: T = self._memory[key]
+        return found
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -92,6 +125,14 @@ class Facts:
         servers offer or got it, since either count would be a guess.
         """
         called = self._calls_by_tool
+        wanted = self.names_of(tool)
+        if len(wanted) == 1:
+            return called.get(next(iter(wanted)), [])
+        return [call for call in self.record.calls if call.tool in wanted]
+
+    def names_of(self, tool: str) -> frozenset[str]:
+        """The recorded names that a tool's name means. Raises NotCheckableError as ``calls_of`` does."""
+        called = self._calls_by_tool
         if tool.startswith("mcp__"):
             wanted = {tool}
         else:
@@ -109,9 +150,7 @@ class Facts:
                     f"the tool name {clip(tool)} is ambiguous here: write one of {clip(names, 300)}"
                 )
             wanted = {tool} | qualified
-        if len(wanted) == 1:
-            return called.get(next(iter(wanted)), [])
-        return [call for call in self.record.calls if call.tool in wanted]
+        return frozenset(wanted)
 
     @cached_property
     def _calls_by_tool(self) -> dict[str, list[ToolCall]]:
@@ -125,8 +164,12 @@ class Facts:
 
         Raises NotCheckableError for a path that leads out of the workspace.
         """
-        wanted = workspace_path(path)
-        return next((item for item in self.record.files if item.path == wanted), None)
+        return self._files_by_path.get(workspace_path(path))
+
+    @cached_property
+    def _files_by_path(self) -> dict[str, CollectedFile]:
+        # The first of two with one path, as a search from the start would find it.
+        return {item.path: item for item in reversed(self.record.files)}
 
     def file_bytes(self, path: str) -> tuple[CollectedFile, bytes]:
         """A collected file and its bytes, which the loader has compared with the record.
@@ -156,6 +199,47 @@ class Facts:
             block = next((b.id for b in self.blocks if b.kind == "outputs" and b.title == found.path), None)
             self._texts[wanted] = Place(normalised(text), f"{clip(found.path)}{same}", block)
         return self._texts[wanted]
+
+    def text_of(self, path: str) -> Place:
+        """The final response where ``path`` is ``response``, else a collected file as text. Raises NotCheckableError."""
+        return self.response if path == RESPONSE else self.file_text(path)
+
+    @staticmethod
+    def nfc(text: str) -> str:
+        """Text in the form NFC; line endings stay as they are."""
+        return unicodedata.normalize("NFC", text)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The events of the run."""
+        return self.load_events()
+
+    @cached_property
+    def fixture(self) -> frozenset[str]:
+        """Paths of the fixture files that were put into the workspace: what the gate left out was never there."""
+        stripped = [
+            str(sentence)
+            for event in self.events
+            if event.kind == "run_started"
+            for sentence in event.data.get("stripped") or ()
+        ]
+        return frozenset(
+            item.path for item in self.case.files if not any(line.startswith(f"{item.path}: ") for line in stripped)
+        )
+
+    @cached_property
+    def uncollected(self) -> Uncollected:
+        """What was in the workspace and could not be taken out of it."""
+        named: dict[str, str] = {}
+        unknown: list[str] = []
+        for event in self.events:
+            for sentence in map(str, event.data.get("refused") or () if event.kind == "collected" else ()):
+                quoted = _REFUSED.match(sentence)
+                if quoted:
+                    named[_unquoted(quoted[1])] = sentence
+                elif not sentence.startswith("Recorded without their content"):
+                    unknown.append(sentence)
+        return Uncollected(named, tuple(unknown))
 
     def produced(self) -> str:
         """Which files the run made or changed, as a clause."""

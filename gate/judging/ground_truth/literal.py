@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gate.judging.ground_truth.facts import Facts, Place, normalised
 from gate.judging.ground_truth.regex import RegexError
 from gate.judging.ground_truth.values import NotCheckableError, clip
@@ -10,6 +12,12 @@ from gate.judging.ground_truth.values import NotCheckableError, clip
 def quoted(text: str) -> str:
     """A text for people, cut and in quotes."""
     return f'"{clip(text)}"'
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Several texts for people, each cut and in quotes."""
+    more = f" and {len(texts) - 12} more" if len(texts) > 12 else ""
+    return ", ".join(f'"{clip(text, 60)}"' for text in texts[:12]) + more
 
 
 def find_literal(place: Place, text: str, *, ignore_case: bool = False) -> str | None:
@@ -38,3 +46,17 @@ def find_pattern(facts: Facts, place: Place, pattern: str, *, ignore_case: bool 
     if span is None:
         return None
     return f'line {place.line_of(span[0])} of {place.name}: "{place.around(*span)}"'
+
+
+def first_pattern(
+    facts: Facts, pattern: str, texts: Sequence[str], *, matching: bool = True
+) -> tuple[int | None, tuple[int, int]]:
+    """The index of the first text that a pattern is found in (not ``matching``: is not found in), and where.
+
+    (None, (0, 0)) where there is no such text. Raises NotCheckableError for no answer.
+    """
+    try:
+        found = facts.regex.first(pattern, texts, matching=matching)
+    except RegexError as error:
+        raise NotCheckableError(str(error)) from None
+    return (None, (0, 0)) if found is None else (found[0], found[1] or (0, 0))

@@ -3,25 +3,32 @@
 Python's ``re`` has no time limit and holds the interpreter while it backtracks, so a pattern such as ``(a+)+$`` from a
 pull request could stop the gate. Refusing patterns by their shape would refuse harmless ones too (a wrong red), so every
 search with a repetition happens in a child process that is killed at a deadline. The deadline is far above what any
-ordinary search needs; a search that reaches it is ``not_run``, never a pass.
+ordinary search needs; a search that reaches it is ``not_run``, never a pass. One child serves a whole run, and each text
+is handed to it once, however many patterns are searched in it.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-import threading
 import warnings
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+from gate.judging.ground_truth.child import Child, ChildEndedError
 
 DEADLINE_S = 5.0
 """For one search."""
+LOST_S = 60.0
+"""For all searches of a run that reach their deadline: a suite of such patterns must not hold the gate up for hours."""
 TEXT_LIMIT = 20_000_000
 """Characters of a text that is searched: the cap on everything that a run may leave behind."""
+GROUP_LIMIT = 200_000_000
+"""Characters of all texts that one search looks into."""
+CHARACTERS_PER_S = 10_000_000
+"""A search of several texts gets a second more for each so many: ordinary patterns are ten times as fast."""
 _WORKER = Path(__file__).with_name("regex_worker.py")
 _BRANCHES = re.compile(r"[*+?{|]")
 
@@ -35,8 +42,10 @@ class RegexSearch:
 
     def __init__(self, deadline_s: float = DEADLINE_S) -> None:
         self._deadline_s = deadline_s
-        self._child: subprocess.Popen[str] | None = None
-        self._sent: dict[str, str] = {}
+        # -S: no site packages either.
+        self._child = Child(_WORKER, ("-I", "-S"))
+        self._sent: dict[tuple[str, ...], str] = {}
+        self._lost_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -44,82 +53,74 @@ class RegexSearch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop()
+        self._child.stop()
+        self._sent = {}
 
     def search(self, pattern: str, text: str, *, ignore_case: bool = False) -> tuple[int, int] | None:
         """Where a pattern is first found (``re.search``, no flags but IGNORECASE if asked), or None.
 
         Raises RegexError for an invalid pattern, a text over TEXT_LIMIT, and a search that did not end in time.
         """
-        if len(text) > TEXT_LIMIT:
-            raise RegexError(f"the text has {len(text)} characters, more than the {TEXT_LIMIT} that are searched")
-        flags = re.IGNORECASE if ignore_case else 0
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a FutureWarning about set syntax is the author's concern, not ours
-                compiled = re.compile(pattern, flags)
-        except (re.error, RecursionError, OverflowError) as error:
-            raise RegexError(f"the pattern is not a regular expression: {error}") from None
-        if not _BRANCHES.search(pattern):  # one way to match at each place: linear
-            found = compiled.search(text)
-            return found.span() if found else None
-        return self._ask(pattern, int(flags), text)
+        found = self.first(pattern, (text,), ignore_case=ignore_case)
+        return found[1] if found else None
 
-    def _ask(self, pattern: str, flags: int, text: str) -> tuple[int, int] | None:
-        name = self._sent.get(text)
+    def first(
+        self, pattern: str, texts: Sequence[str], *, matching: bool = True, ignore_case: bool = False
+    ) -> tuple[int, tuple[int, int] | None] | None:
+        """(index, span) of the first text in which a pattern is found; not ``matching``: (index, None) of the first in
+        which it is not. None where there is no such text. Raises RegexError as ``search`` does.
+        """
+        flags = re.IGNORECASE if ignore_case else 0
+        compiled = _compiled(pattern, int(flags))
+        texts = tuple(texts)
+        longest, size = max(map(len, texts), default=0), sum(map(len, texts))
+        if longest > TEXT_LIMIT:
+            raise RegexError(f"the text has {longest} characters, more than the {TEXT_LIMIT} that are searched")
+        if size > GROUP_LIMIT:
+            raise RegexError(f"the texts have {size} characters, more than the {GROUP_LIMIT} that are searched")
+        if not _BRANCHES.search(pattern):  # one way to match at each place: linear
+            for index, text in enumerate(texts):
+                found = compiled.search(text)
+                if (found is not None) is matching:
+                    return index, found.span() if found else None
+            return None
+        return self._ask(pattern, int(flags), texts, matching, size)
+
+    def _ask(
+        self, pattern: str, flags: int, texts: tuple[str, ...], matching: bool, size: int
+    ) -> tuple[int, tuple[int, int] | None] | None:
+        if self._lost_s >= LOST_S:
+            raise RegexError(f"earlier patterns used up the {LOST_S:g} s for searches that do not end")
+        name = self._sent.get(texts)
         if name is None:
             name = str(len(self._sent))
-            self._exchange({"text": name, "value": text})
-            self._sent[text] = name
-        answer = self._exchange({"search": pattern, "flags": flags, "in": name})
+            # A text may be long: its way to the child must not eat the time of the search, nor be unbounded.
+            self._exchange({"texts": name, "values": texts}, self._deadline_s + 60)
+            self._sent[texts] = name
+        extra = size / CHARACTERS_PER_S if len(texts) > 1 else 0.0
+        question = {"search": pattern, "flags": flags, "in": name, "matching": matching}
+        answer = self._exchange(question, self._deadline_s + extra)
         if "error" in answer:
             raise RegexError(f"the search failed: {answer['error']}")
+        if answer["index"] is None:
+            return None
         span = answer["span"]
-        return (int(span[0]), int(span[1])) if span else None
+        return int(answer["index"]), (int(span[0]), int(span[1])) if span else None
 
-    def _exchange(self, command: dict[str, object]) -> dict[str, list[int] | None]:
-        child = self._child or self._start()
-        assert child.stdin is not None  # noqa: S101 - Popen was given pipes
-        assert child.stdout is not None  # noqa: S101
-        # A text may be long: its way to the child must not eat the time of the search, nor be unbounded.
-        late = threading.Timer(self._deadline_s + (60 if "text" in command else 0), child.kill)
-        late.daemon = True
-        late.start()
+    def _exchange(self, question: dict[str, Any], deadline_s: float) -> dict[str, Any]:
         try:
-            child.stdin.write(json.dumps(command) + "\n")
-            child.stdin.flush()
-            line = child.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        finally:
-            late.cancel()
-        if not line.endswith("\n"):
-            self._stop()
-            raise RegexError(f"the search did not end within {self._deadline_s:g} s: simplify the pattern")
-        answer: dict[str, list[int] | None] = json.loads(line)
-        return answer
+            return self._child.ask(question, deadline_s)
+        except ChildEndedError:
+            self._sent = {}
+            self._lost_s += deadline_s
+            raise RegexError(f"the search did not end within {deadline_s:g} s: simplify the pattern") from None
 
-    def _start(self) -> subprocess.Popen[str]:
-        # -I and -S: no site packages, no environment variables, no current folder on the path.
-        self._child = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={},
-            encoding="utf-8",
-        )
-        return self._child
 
-    def _stop(self) -> None:
-        child, self._child, self._sent = self._child, None, {}
-        if child is None:
-            return
-        child.kill()
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    continue
-        child.wait()
+@lru_cache(maxsize=512)
+def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a FutureWarning about set syntax is the author's concern, not ours
+            return re.compile(pattern, flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise RegexError(f"the pattern is not a regular expression: {error}") from None

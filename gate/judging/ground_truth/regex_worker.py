@@ -1,8 +1,9 @@
 """A child process that searches with regular expressions, so that a pattern that never ends can be killed.
 
 Run as a script: it imports nothing of the gate, reads one JSON command a line from standard input and answers with one
-JSON line. Commands: ``{"text": name, "value": text}`` stores a text and answers ``{}``; ``{"search": pattern,
-"flags": int, "in": name}`` answers ``{"span": [start, end]}``, ``{"span": null}`` or ``{"error": words}``.
+JSON line. Commands: ``{"texts": name, "values": [text, …]}`` stores texts and answers ``{}``; ``{"search": pattern,
+"flags": int, "in": name, "matching": bool}`` answers ``{"index": int, "span": [start, end] or null}`` for the first text
+that matches (or does not), ``{"index": null}`` where there is none, or ``{"error": words}``.
 """
 
 from __future__ import annotations
@@ -12,18 +13,27 @@ import re
 import sys
 
 
+def first(pattern: re.Pattern[str], texts: list[str], matching: bool) -> dict[str, object]:
+    """The first text in which the pattern is, or is not, found."""
+    for index, text in enumerate(texts):
+        found = pattern.search(text)
+        if (found is not None) is matching:
+            return {"index": index, "span": list(found.span()) if found else None}
+    return {"index": None}
+
+
 def serve() -> None:
     """Answer until standard input ends."""
-    texts: dict[str, str] = {}
+    texts: dict[str, list[str]] = {}
     for line in sys.stdin:
         command = json.loads(line)
         answer: dict[str, object] = {}
-        if "text" in command:
-            texts[command["text"]] = command["value"]
+        if "texts" in command:
+            texts[command["texts"]] = command["values"]
         else:
             try:
-                found = re.compile(command["search"], command["flags"]).search(texts[command["in"]])
-                answer["span"] = list(found.span()) if found else None
+                pattern = re.compile(command["search"], command["flags"])
+                answer = first(pattern, texts[command["in"]], command["matching"])
             except (re.error, RecursionError, OverflowError, MemoryError) as error:
                 answer["error"] = str(error) or type(error).__name__
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -10,6 +10,7 @@ import pytest
 from gate.domain.evidence import Block, Tier
 from gate.domain.judgement import QuoteVerdict as Q
 from gate.evidence.quotes import MAXIMUM_GAP, QuoteIndex, check_quote, nearest
+from gate.llm.prompting import Fence
 from tests.builders import a_block, some_blocks
 
 BOTH = frozenset({1, 2})
@@ -75,6 +76,9 @@ HONEST = {
     "soft hyphen": ("docu\u00admentation", "documentation", Q.NORMALISED),
     "control picture": ("\x1b[31mError 17\x1b[0m", "\u241b[31mError 17", Q.NORMALISED),
     "plain brackets": ("\u27e6begin of data\u27e7", "[begin of data]", Q.NORMALISED),
+    "line separator as shown": ("one\u2028line\x85more", "one[U+2028]line[U+0085]more", Q.NORMALISED),
+    "control as shown": ("value \x91kept\x92 here", "value [U+0091]kept[U+0092] here", Q.NORMALISED),
+    "control token as shown": ("<|im_start|>log [INST] a [/INST]", "< |im_start|>log [ INST] a [ /INST]", Q.NORMALISED),
     "escaped quotes": (r'{"msg":"say \"hello\" now"}', 'say "hello" now', Q.UNESCAPED),
     "escaped letters": (r'{"type":"\u5dee\u65c5\u8d39\u7528"}', "差旅费用", Q.UNESCAPED),
     "escaped line feed": (r'{"text":"first row\nsecond row"}', "first row\nsecond row", Q.UNESCAPED),
@@ -83,6 +87,13 @@ HONEST = {
     "quote escaped to ASCII": ("已保存为草稿了", json.dumps("已保存为草稿了")[1:-1], Q.UNESCAPED),
     "escaped and spaced": (r'{"m":"say  \"hello\"  now"}', 'say "hello" now', Q.UNESCAPED),
 }
+
+
+def test_whatever_a_judge_is_shown_can_be_quoted() -> None:
+    record = "a\x00b\x1b[0m c\u2028d\x85e\u2029f\x91g <|im_start|>h [INST]i[/INST] <<SYS>>j</s> \u27e6begin\u27e7 k\u200bl\ufeffm \U000e0041n"
+    shown = Fence("5e" * 8).escape(record)
+    assert shown != record
+    assert check_quote(shown, "B001", [a_block(record)], allowed_tiers=BOTH).verdict is Q.NORMALISED
 
 
 @pytest.mark.parametrize("name", list(HONEST))

@@ -165,10 +165,20 @@ def test_a_byte_order_mark_the_key_cases_and_a_bare_list_are_read() -> None:
     assert [item.rule for item in findings] == ["suite/single-case"]
 
 
-def test_ids_are_text_and_missing_ones_count_positions() -> None:
+def test_ids_are_text_and_a_missing_one_is_made_from_the_name_or_the_prompt() -> None:
     case = {"prompt": "p", "expectations": ["e"]}
-    suite = good([{**case, "id": 7}, case, {**case, "id": " x "}, {**case, "id": None}])
-    assert [item.eval_id for item in suite.cases] == ["7", "case-2", "x", "case-4"]
+    suite = good([{**case, "id": 7}, case, {**case, "id": " x "}, {**case, "id": None}, {**case, "name": "Adds two!"}])
+    assert [item.eval_id for item in suite.cases] == ["7", "case-148de9c5", "x", "case-148de9c5-2", "adds-two"]
+
+
+def test_a_made_id_does_not_change_when_a_case_is_put_before_it_and_never_takes_a_chosen_one() -> None:
+    case = {"prompt": "Add 1 and 2.", "expectations": ["e"]}
+    alone = good([case]).cases[0]
+    moved = good([{"prompt": "New.", "expectations": ["e"]}, {**case, "prompt": "Add 1  and 2.\n"}]).cases[1]
+    assert alone.eval_id == moved.eval_id
+    chosen = good([{**case, "name": "sum"}, {**case, "id": "sum"}])
+    assert [item.eval_id.split("-")[0] for item in chosen.cases] == ["sum", "sum"]
+    assert chosen.cases[1].eval_id == "sum"
 
 
 def test_both_names_work_in_one_case_and_the_same_sentence_counts_once() -> None:
@@ -178,16 +188,20 @@ def test_both_names_work_in_one_case_and_the_same_sentence_counts_once() -> None
 
 @pytest.mark.parametrize("typo", ["assertion", "Expectation", "expected-behavior", "asertions", "expectatons"])
 def test_a_typo_in_a_check_key_is_an_error_with_file_and_case(typo: str) -> None:
-    cases = [{"prompt": "p", "assertions": ["x"]}, {"prompt": "p", "expectations": ["x"]}, {"prompt": "p", typo: ["x"]}]
+    cases = [
+        {"prompt": "one", "assertions": ["x"]},
+        {"prompt": "two", "expectations": ["x"]},
+        {"prompt": "three", typo: ["x"]},
+    ]
     suite, findings = read({"evals": cases})
     assert suite is not None
     found = [item for item in findings if item.blocks]
     assert len(found) == 1
     assert found[0].path == "skills/sums/evals/evals.json"
-    assert 'case "case-3"' in found[0].message
+    assert found[0].message.startswith("case 3: ")
     assert f'"{typo}"' in found[0].message
     assert "did you mean" in found[0].message
-    assert [case.eval_id for case in suite.cases] == ["case-1", "case-2"]
+    assert [case.prompt for case in suite.cases] == ["one", "two"]
 
 
 def test_findings_about_cases_name_their_line() -> None:
@@ -226,7 +240,7 @@ def test_what_is_not_understood_blocks_and_names_the_case(case: dict[str, Any], 
     found = errors([{"id": "zero", "prompt": "p", "expectations": ["fine"]}, {"prompt": "p", **case}])
     assert len(found) == 1
     assert words in found[0].message
-    assert 'case "case-2"' in found[0].message
+    assert found[0].message.startswith("case 2: ")
 
 
 @pytest.mark.parametrize("content", ["[]", '{"evals": []}', '{"cases": []}'])
@@ -238,9 +252,11 @@ def test_an_empty_suite_is_no_evidence_and_says_so(content: str) -> None:
 
 @pytest.mark.parametrize("case", [{}, {"expected_output": "x"}, {"ground_truth": "x", "expected_behavior": []}])
 def test_a_case_that_measures_nothing_is_left_out_and_named(case: dict[str, Any]) -> None:
-    suite, findings = read([{"prompt": "p", "expectations": ["e"]}, {"id": "empty", "prompt": "p", **case}])
+    suite, findings = read(
+        [{"id": "full", "prompt": "p", "expectations": ["e"]}, {"id": "empty", "prompt": "p", **case}]
+    )
     assert suite is not None
-    assert [item.eval_id for item in suite.cases] == ["case-1"]
+    assert [item.eval_id for item in suite.cases] == ["full"]
     assert [item.rule for item in findings] == ["suite/case-measures-nothing"]
     assert '"empty"' in findings[0].message
 
@@ -260,7 +276,7 @@ def test_trigger_cases_are_counted_and_not_run() -> None:
         ("[NaN]", 1, "NaN"),
         ("7", 1, "not understood"),
         ("{}", 1, "not understood"),
-        ('{"skills": [], "expects": []}', 1, "skills, expects"),
+        ('{"skills": [], "policies": []}', 1, "skills, policies"),
         ('{"evals": {"a": 1}}', 1, "evals is an object"),
         ("[1]", 1, "a number"),
         ('[{"prompt": "\\ud800", "expectations": ["x"]}]', 1, "surrogate"),
@@ -281,14 +297,22 @@ def test_a_link_that_was_checked_out_as_text_is_recognised() -> None:
     assert "looks like a link" in errors("../../shared/evals.json")[0].remedy
 
 
-def test_missing_files_are_said_and_the_case_still_runs() -> None:
+def test_a_case_whose_fixtures_are_missing_or_escape_is_left_out_and_is_no_evidence() -> None:
+    case = {"prompt": "p", "expectations": ["e"]}
     suite, findings = read(
-        [{"prompt": "p", "expectations": ["e"], "files": ["a.csv", "gone.csv", "../../secret", "/etc/passwd"]}],
+        [
+            {**case, "id": "whole", "files": ["a.csv"]},
+            {**case, "id": "torn", "files": ["a.csv", "gone.csv", "../../secret", "/etc/passwd"]},
+        ],
         a_file("evals/a.csv"),
     )
     assert suite is not None
+    assert [item.eval_id for item in suite.cases] == ["whole"]
     assert [item.path for item in suite.cases[0].files] == ["a.csv"]
-    assert [item.level for item in findings] == [Level.WARNING] * 3
+    assert [(item.rule, item.level, item.blocks) for item in findings] == [
+        ("suite/case-not-run", Level.ERROR, False)
+    ] * 3
+    assert 'case "torn"' in findings[0].message
     assert "gone.csv" in findings[0].message
 
 
@@ -310,8 +334,7 @@ def test_a_linked_file_is_not_followed() -> None:
     suite, findings = read(
         [{"prompt": "p", "expectations": ["e"], "files": ["x"]}], a_file("evals/x", "/etc/passwd", "120000")
     )
-    assert suite is not None
-    assert suite.cases[0].files == ()
+    assert suite is None
     assert "links are not followed" in findings[0].message
 
 
@@ -339,18 +362,27 @@ def test_a_skill_without_evals_has_no_suite_and_no_finding() -> None:
     assert read_suite(a_skill()) == (None, ())
 
 
-def test_files_that_look_like_evals_and_are_not_read_are_named() -> None:
+def test_files_that_look_like_evals_and_are_not_understood_are_named() -> None:
     files = (
-        a_file("eval.yaml"),
-        a_file("evals/trigger_eval.json"),
-        a_file("golden.cases.md"),
-        a_file("evals/files/data.json"),
+        a_file("eval.yaml", "colour: red"),
+        a_file("evals/palette.json", '{"red": 1}'),
+        a_file("evals/files/data.json", '{"prompt": 1}'),
+        a_file("evals/notes.txt"),
     )
     suite, findings = read_suite(a_skill(files=files))
     assert suite is None
-    assert [item.rule for item in findings] == ["suite/not-read"]
-    assert "3 files" in findings[0].message
-    assert "data.json" not in findings[0].message
+    assert [(item.rule, item.blocks) for item in findings] == [("suite/not-read", False)]
+    assert "2 files" in findings[0].message
+    assert "eval.yaml (keys colour), evals/palette.json (keys red)" in findings[0].message
+
+
+@pytest.mark.parametrize("path", ["eval.yaml", "evals/trigger_eval.json", "evals/x.eval.yaml", "evals/one/case.yaml"])
+def test_a_file_whose_name_says_that_it_is_a_suite_must_be_readable(path: str) -> None:
+    _, findings = read_suite(a_skill(files=(a_file(path, "{ a: [ "),)))
+    assert [item.blocks for item in findings] == [True]
+    assert findings[0].path == f"skills/sums/{path}"
+    _, findings = read_suite(a_skill(files=(a_file("evals/broken.yaml", "{ a: [ "),)))
+    assert [(item.blocks, "not read" in item.message) for item in findings] == [(False, True)]
 
 
 def test_the_digest_changes_with_what_a_case_says_and_not_with_where_it_stands() -> None:

@@ -230,3 +230,29 @@ def test_a_folder_whose_name_is_no_utf8_is_read_and_said() -> None:
     assert (skill.change.path, skill.head.path) == ("skills/caf\\xe9", "skills/caf\\xe9")
     assert "skill-md/path-encoding" in [item.rule for item in skill.findings]
     skill.to_json()
+
+
+def test_remarks_about_lines_that_a_change_does_not_touch_are_one_notice() -> None:
+    old = "---\nname: a\ndescription: d\nmy-key: 1\n---\n[x](none.md)\n"
+    skill = only(a_story({**BASE, "skills/a/SKILL.md": old + "More.\n"}, {**BASE, "skills/a/SKILL.md": old}))
+    assert [item.rule for item in skill.findings] == ["skill-md/unchanged-lines"]
+    assert "2 findings" in skill.findings[0].message
+    asked = only(a_story({**BASE, "skills/a/SKILL.md": old}, {**BASE, "skills/a/SKILL.md": old}), paths=("skills/a",))
+    assert [item.rule for item in asked.findings] == ["skill-md/unknown-keys", "body/broken-link"]
+
+
+def test_a_link_that_a_deletion_breaks_is_news_although_its_line_is_old() -> None:
+    base = {**BASE, "skills/a/SKILL.md": md(body="[x](x.md)"), "skills/a/x.md": "1"}
+    skill = only(a_story({path: text for path, text in base.items() if path != "skills/a/x.md"}, base))
+    assert [item.rule for item in skill.findings] == ["body/broken-link"]
+
+
+def test_deleting_a_skill_whose_suite_cannot_be_read_needs_a_waiver_too() -> None:
+    broken = {**BASE, "skills/a/SKILL.md": "no front matter"}
+    skill = only(a_story({"skills/b/SKILL.md": md("b")}, broken))
+    assert skill.change.kind is ChangeKind.DELETED
+    assert skill.suite_removals == (
+        "The skill is deleted with its suite (it cannot be read, so its cases are not counted).",
+    )
+    bad_suite = {**BASE, "skills/a/evals/evals.json": "[{"}
+    assert only(a_story({"skills/b/SKILL.md": md("b")}, bad_suite)).suite_removals

@@ -72,7 +72,7 @@ def test_a_folder_that_is_a_skill_knows_its_name(tmp_path: Path) -> None:
 
 def test_the_json_of_a_checked_skill_has_findings_and_no_content(tmp_path: Path) -> None:
     found = check_folder(a_folder(tmp_path, FILES))[0].to_json()
-    assert set(found) == {"path", "name", "cases", "findings"}
+    assert set(found) == {"path", "name", "cases", "findings", "manifests", "preflight", "facts"}
 
 
 def test_links_are_entries_and_never_followed(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from gate.domain.judgement import CheckResult, CheckStatus
 from gate.domain.suite import Case, McpServer, McpTool
 from gate.errors import EvidenceError
 from gate.judging.ground_truth import check_run
-from gate.judging.ground_truth.run import EVALUATORS
+from gate.judging.ground_truth.run import EVALUATORS, RECORDED
 from tests.builders_judging import Call, a_run
 
 PASSED, FAILED, NOT_RUN, INFRA = CheckStatus.PASSED, CheckStatus.FAILED, CheckStatus.NOT_RUN, CheckStatus.INFRA
@@ -56,7 +56,8 @@ def status(root: Path, record: RunRecord, parameters: CheckParameters, **more: A
 
 
 def test_every_kind_has_exactly_one_evaluator() -> None:
-    assert set(EVALUATORS) | {"command"} == set(CHECK_KINDS)
+    assert set(EVALUATORS) | set(RECORDED) == set(CHECK_KINDS)
+    assert not set(EVALUATORS) & set(RECORDED)
 
 
 def test_results_stand_in_the_order_of_the_case_and_carry_severity_and_rule(tmp_path: Path) -> None:

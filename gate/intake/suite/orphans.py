@@ -1,0 +1,65 @@
+"""Suites that belong to no skill: in no skill's folder and tied to none by name. Nobody is judged by them, so they are said."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from gate.domain.findings import Finding, Level
+from gate.domain.skill import Skill, SkillFile, slug_of, tree_digest
+from gate.intake.notes import Notes, shown
+from gate.intake.suite import Reading, is_suite_name, read_evals
+
+MAX_ORPHANS = 200
+
+
+def orphans(
+    paths: Iterable[str], owned: Collection[str], tied: Collection[str], files: Callable[[str], tuple[SkillFile, ...]]
+) -> Iterator[tuple[str, Reading]]:
+    """(folder, what its evals hold) of every suite that is of no skill, sorted; at most ``MAX_ORPHANS``.
+
+    ``owned``: folders with a SKILL.md of any kind; ``tied``: folders with evals that belong to a skill by name. What would
+    block a skill is an error here that blocks nothing.
+    """
+    if "." in owned:
+        return
+    rooms = {posixpath.dirname(path) for path in paths if is_suite_name(path)}
+    free = sorted(room for room in rooms if room and not _inside(room, owned) and not _inside(room, tied))
+    for room in free[:MAX_ORPHANS]:
+        parent = (
+            posixpath.dirname(room) if posixpath.basename(room).lower() in ("evals", "eval", "evaluations") else room
+        )
+        reading = read_evals(_nobody(parent), (_nobody(parent, room, files(room)),))
+        if reading.sources or reading.findings:
+            notes = Notes(room, "suite")
+            notes.notice(
+                "no-skill",
+                "these evals are in no skill's folder and tied to none by name, so nothing is judged by them; they hold "
+                f"{len(reading.suite.cases) if reading.suite else 0} cases and {len(reading.triggers)} trigger cases",
+                remedy="Put them into the skill's folder, or into a folder of its name below tests/ or evals/.",
+            )
+            yield room, reading._replace(findings=(*notes.items, *(_harmless(item) for item in reading.findings)))
+
+
+def _inside(folder: str, others: Collection[str]) -> bool:
+    parts = folder.split("/")
+    return any("/".join(parts[:end]) in others for end in range(1, len(parts) + 1))
+
+
+def _harmless(finding: Finding) -> Finding:
+    return finding.model_copy(update={"blocks": False}) if finding.level is Level.ERROR else finding
+
+
+def _nobody(owner: str, room: str = "", files: tuple[SkillFile, ...] = ()) -> Skill:
+    name = shown(posixpath.basename(owner) or "none")
+    path = shown(room or owner or ".")
+    return Skill(
+        path=path,
+        slug=slug_of(path),
+        skill_md="SKILL.md",
+        name=name,
+        description="",
+        body="",
+        files=files,
+        tree_sha256=tree_digest(files),
+    )

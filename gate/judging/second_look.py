@@ -1,0 +1,172 @@
+"""Second looks at what a grader passed: another judge, the opposite question, and the same without the cited lines.
+
+A judge that was talked into a verdict answers every question alike. A second look can take a pass away, never give one
+(judging.md 1.1, 3.2): where the judge also passes the opposite of an expectation, its pass means nothing; where a judge of
+another family does not agree, there is no pass. That a pass stands without the lines that were cited only tells that they
+did not carry it; it is counted and shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gate.domain.chat import Role
+from gate.domain.evidence import Block
+from gate.domain.judgement import ExpectationGrade, GradeStatus, SpotCheck
+from gate.domain.suite import Expectation
+from gate.judging.asking import Batch, Judging, RowReply, said_by
+from gate.judging.rows import Decision, RowRules, Said
+
+_CJK = re.compile("[\u3400-\u9fff]")
+_LEFT_OUT = "(this line is left out)"
+
+
+class Scrutiny(NamedTuple):
+    """Which second looks a run gets."""
+
+    second_judge: bool = False
+    twins: bool = False
+    delete_one: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether there is something to do."""
+        return self.second_judge or self.twins or self.delete_one
+
+
+class Looked(NamedTuple):
+    """What second looks found."""
+
+    spot_checks: tuple[SpotCheck, ...] = ()
+    second_model: str = ""
+
+
+def opposite(text: str) -> str:
+    """An expectation that is met exactly where ``text`` is not, in its language."""
+    if _CJK.search(text):
+        return f"以下说法在这次运行中并不成立\uff08否定\uff09\uff1a{text}"
+    return f"It is not the case in this run that the following holds: {text}"
+
+
+def look_again(judging: Judging, label: str, grades: Sequence[ExpectationGrade], scrutiny: Scrutiny) -> Looked:
+    """The second looks at the passed rows of a graded batch, cheapest effect first. Raises ModelError, BudgetError."""
+    by_id = {item.id: item for item in judging.case.expectations}
+    passed = [by_id[grade.expectation_id] for grade in grades if grade.status is GradeStatus.PASSED]
+    if not passed or not scrutiny.any:
+        return Looked()
+    found: list[SpotCheck] = []
+    second_model = ""
+    if scrutiny.second_judge:
+        other = replace(judging, role=Role.SECOND_GRADER, model="")
+        found += _second_judge(other, f"{label}/second", passed)
+        judging.fallbacks.add(other.fallbacks.values())
+        second_model = other.model
+    if scrutiny.twins:
+        found += _twins(judging, f"{label}/twins", passed)
+    if scrutiny.delete_one:
+        drawn = passed[judging.seed.below(len(passed), "delete-one", label)]
+        cited = next(grade for grade in grades if grade.expectation_id == drawn.id)
+        found += _delete_one(judging, f"{label}/without", drawn, cited)
+    return Looked(tuple(found), second_model)
+
+
+def _second_judge(other: Judging, label: str, passed: Sequence[Expectation]) -> list[SpotCheck]:
+    batch = other.question(label, passed, {})
+    checks = []
+    for item in passed:
+        answer = _answer(batch, item)
+        quotes = other.quotes(answer.quotes, other.rules.tiers(item)) if answer else ()
+        other.fallbacks.rejected(quotes)
+        checks.append(_check("second_judge", item.id, batch, said_by(answer)).model_copy(update={"quotes": quotes}))
+    other.fallbacks.count("batch_voided", int(batch.void))
+    return checks
+
+
+def _twins(judging: Judging, label: str, passed: Sequence[Expectation]) -> list[SpotCheck]:
+    twins = [item.model_copy(update={"text": opposite(item.text)}) for item in passed]
+    batch = judging.question(label, twins, {})
+    checks = [_check("negation_twin", twin.id, batch, said_by(_answer(batch, twin))) for twin in twins]
+    judging.fallbacks.count("negation_twin_passed", sum(check.model_said is True for check in checks))
+    judging.fallbacks.count("batch_voided", int(batch.void))
+    return checks
+
+
+def _delete_one(judging: Judging, label: str, item: Expectation, cited: ExpectationGrade) -> list[SpotCheck]:
+    blocks = without_cited(judging.blocks, cited)
+    if all(not block.text.strip() or block.text == _LEFT_OUT for block in blocks):
+        return []
+    rest = replace(judging, blocks=blocks)
+    batch = rest.question(label, [item], {})
+    judging.fallbacks.add(rest.fallbacks.values())
+    check = _check("delete_one", item.id, batch, said_by(_answer(batch, item)))
+    judging.fallbacks.count("delete_one_still_passed", int(check.model_said is True))
+    return [check]
+
+
+def without_cited(blocks: Sequence[Block], cited: ExpectationGrade) -> tuple[Block, ...]:
+    """The record without the lines that an accepted quote of a row stands in; line ids stay valid."""
+    left_out: dict[str, set[int]] = {}
+    for quote in cited.quotes:
+        named = re.search(r"[Bb](\d{1,6})", quote.source)
+        if quote.verdict.accepted and named and quote.line is not None:
+            lines = range(quote.line, quote.line + quote.expanded.count("\n") + 1)
+            left_out.setdefault(f"B{int(named[1]):03d}", set()).update(lines)
+    return tuple(
+        block.model_copy(
+            update={
+                "text": "\n".join(
+                    _LEFT_OUT if number in left_out[block.id] else line
+                    for number, line in enumerate(block.text.split("\n"), 1)
+                )
+            }
+        )
+        if block.id in left_out
+        else block
+        for block in blocks
+    )
+
+
+def _answer(batch: Batch, item: Expectation) -> RowReply | None:
+    return next((batch.answers.get(row.id) for row in batch.rows if row.expectation is item), None)
+
+
+def after(rules: RowRules, expectation: Expectation, decision: Decision, spot_checks: Sequence[SpotCheck]) -> Decision:
+    """What second looks leave of a decision. Pure; looks at a PASSED one only."""
+    if decision.status is not GradeStatus.PASSED:
+        return decision
+    own = [check for check in spot_checks if check.expectation_id == expectation.id]
+    return next((changed for check in own if (changed := _taken_away(rules, expectation, check))), decision)
+
+
+def _taken_away(rules: RowRules, expectation: Expectation, check: SpotCheck) -> Decision | None:
+    """The decision instead of a pass, or None where the pass stands."""
+    if check.kind == "delete_one":
+        return None
+    if check.voided:
+        return Decision(GradeStatus.UNGRADED, f"{_WHO[check.kind]} passed an expectation that is known to be false")
+    if check.kind == "negation_twin":
+        if check.model_said is not True:
+            return None
+        return Decision(GradeStatus.UNGRADED, "the grader passed it and passed its opposite, too")
+    said = rules.decide(expectation, Said(check.model_said, check.unsure), check.quotes)
+    if said.status is GradeStatus.PASSED:
+        return None
+    return Decision(said.status, f"the grader passed it, a second judge of another family did not: {said.reason}")
+
+
+_WHO = {"second_judge": "the second judge", "negation_twin": "asked for the opposite, the grader"}
+
+
+def _check(kind: str, expectation_id: str, batch: Batch, said: Said) -> SpotCheck:
+    return SpotCheck.model_validate(
+        {
+            "kind": kind,
+            "expectation_id": expectation_id,
+            "model_said": said.passed,
+            "unsure": said.unsure,
+            "voided": batch.void,
+        }
+    )

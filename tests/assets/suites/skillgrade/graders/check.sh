@@ -1,0 +1,2 @@
+test -f sum.txt && s=1 || s=0
+echo "{\"score\": $s}"
