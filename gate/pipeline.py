@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gate import __version__
+from gate.decision.look import Look
 from gate.decision.state import summarise
 from gate.decision.triage import needs_confirm, undecided
-from gate.decision.verdict import decide_skill
+from gate.decision.verdict import decide_skills
 from gate.domain.base import NotRun, Value, rounded
 from gate.domain.chat import ChatRequest, Message, Role
 from gate.domain.evidence import RunRecord, Verification
@@ -21,7 +22,7 @@ from gate.domain.findings import Finding
 from gate.domain.intake import Intake
 from gate.domain.judgement import Comparison, Grading, Winner
 from gate.domain.plan import Arm, CasePlan, Enforce, Mode, Plan, RunRequest, SkillPlan, case_folder
-from gate.domain.report import CaseRecord, GateReport, ModelUse, SkillRecord, SkillReport
+from gate.domain.report import CaseRecord, GateReport, ModelUse, Override, SkillRecord
 from gate.domain.seeding import SessionSeed
 from gate.errors import BudgetError, Cancelled, ConfigurationError, EvidenceError, InfrastructureError
 from gate.evidence.assemble import SkillFacts, read_case_record, read_skill_record, skill_file
@@ -519,6 +520,8 @@ def _write_facts(
         "head_commit": plan.head_commit,
         "estimated_calls": plan.estimated_calls,
         "estimated_tokens": plan.estimated_tokens,
+        "worst_calls": plan.worst_calls,
+        "worst_tokens": plan.worst_tokens,
         "slugs": [skill.slug for skill in plan.skills],
     }
     bundle.write("usage.json", world.redactor.json(session))
@@ -544,8 +547,10 @@ def decide(root: Path) -> GateReport:
             skills=(),
             estimated_calls=facts["estimated_calls"],
             estimated_tokens=facts["estimated_tokens"],
+            worst_calls=facts.get("worst_calls", 0),
+            worst_tokens=facts.get("worst_tokens", 0),
         )
-        skills = [_decide_one(read_skill_record(root, slug), plan, policy) for slug in facts["slugs"]]
+        skills = decide_skills([_look(read_skill_record(root, slug), plan, policy) for slug in facts["slugs"]])
         report = summarise(
             plan,
             skills,
@@ -556,17 +561,18 @@ def decide(root: Path) -> GateReport:
             session_findings=[Finding.model_validate(item) for item in facts["findings"]],
             notes=facts["notes"],
             exit_conditional=session["exit_conditional"],
+            override=Override.model_validate(override) if (override := session.get("override")) else None,
         )
         return GateReport.model_validate(rounded(report.to_json()))
     except (KeyError, TypeError, ValueError) as error:
         raise EvidenceError(f"The bundle's session facts cannot be read: {error}.", path="session.json") from None
 
 
-def _decide_one(record: SkillRecord, plan: Plan, policy: Policy) -> SkillReport:
+def _look(record: SkillRecord, plan: Plan, policy: Policy) -> Look:
     own = policy.for_skill(record.plan.change.path)
-    return decide_skill(
-        record,
-        plan_mode=plan.mode,
+    return Look(
+        record=record,
+        mode=plan.mode,
         enforce=plan.enforce,
         thresholds=own.thresholds,
         manifest_errors=own.manifest_errors,

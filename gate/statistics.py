@@ -349,3 +349,56 @@ def mean_pass_at_k(groups: Sequence[tuple[int, int]], k: int) -> float | None:
 def mean_pass_hat_k(groups: Sequence[tuple[int, int]], k: int) -> float | None:
     """Mean of ``pass_hat_k`` over cases; never a pooled rate to the power of k, which cases of unlike difficulty bias."""
     return mean([pass_hat_k(runs, passed, k) for runs, passed in groups if runs >= k])
+
+
+WEAK_JUDGE = 0.3
+"""Under this TPR + TNR - 1 a judge says too little to correct a rate for it (judging.md 5.7)."""
+
+
+class Corrected(NamedTuple):
+    """A pass rate corrected for the judge's own errors, with its two-sided interval."""
+
+    rate: float
+    low: float
+    high: float
+
+
+def corrected_rate(
+    passed: int,
+    total: int,
+    *,
+    true_passed: int,
+    true_asked: int,
+    false_failed: int,
+    false_asked: int,
+    confidence: float = 0.95,
+) -> Corrected | None:
+    """The true rate behind a judge's ``passed`` of ``total``: (p + TNR - 1) / (TPR + TNR - 1) (Rogan and Gladen 1978).
+
+    TPR = ``true_passed / true_asked`` and TNR = ``false_failed / false_asked`` over items whose answer is known; the
+    interval carries their noise and that of the rate (Lang and Reiczigel 2014), the point lies in it. None where
+    TPR + TNR - 1 is under WEAK_JUDGE: then no rate may be reported. Raises ValueError where a total is empty.
+    """
+    for hits, asked in ((passed, total), (true_passed, true_asked), (false_failed, false_asked)):
+        _check_counts(hits, asked)
+    _check_confidence(confidence)
+    tpr, tnr = true_passed / true_asked, false_failed / false_asked
+    # In whole numbers: .6 + .7 - 1 is under .3 for a computer.
+    over_chance = Fraction(true_passed, true_asked) + Fraction(false_failed, false_asked) - 1
+    if over_chance < Fraction(WEAK_JUDGE).limit_denominator(1000):
+        return None
+    rate = min(1.0, max(0.0, (passed / total + tnr - 1) / (tpr + tnr - 1)))
+    z = _normal_quantile(1 - (1 - confidence) / 2)
+    # Each proportion is drawn to the middle a little, so that 20 of 20 is not taken for certain.
+    p, n = (passed + z * z / 2) / (total + z * z), total + z * z
+    se, n_se = (true_passed + 1) / (true_asked + 2), true_asked + 2
+    sp, n_sp = (false_failed + 1) / (false_asked + 2), false_asked + 2
+    scale = se + sp - 1
+    if scale <= 0:
+        return None
+    middle = (p + sp - 1) / scale
+    se_part, sp_part = se * (1 - se) / n_se, sp * (1 - sp) / n_sp
+    shift = 2 * z * z * (middle * se_part - (1 - middle) * sp_part)
+    variance = p * (1 - p) / n + middle**2 * se_part + (1 - middle) ** 2 * sp_part
+    half = z * math.sqrt(variance) / scale
+    return Corrected(rate, max(0.0, min(rate, middle + shift - half)), min(1.0, max(rate, middle + shift + half)))

@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gate.cli.app import App, BoundModels
+from gate.cli.app import App, BoundModels, Service
 from gate.domain.seeding import SessionSeed
 from gate.errors import ConfigurationError
 from gate.settings import Settings
 
 if TYPE_CHECKING:
     from gate.adapters.model_names import Keys
+    from gate.domain.event import PullRequestEvent
     from gate.domain.findings import Finding
     from gate.domain.report import GateReport
     from gate.llm.ledger import Ledger
@@ -29,6 +30,7 @@ SECRET_VARIABLES = {
     "anthropic": ("INPUT_ANTHROPIC-API-KEY", "INPUT_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
     "openai": ("INPUT_OPENAI-API-KEY", "INPUT_OPENAI_API_KEY", "OPENAI_API_KEY"),
     "github": ("INPUT_GITHUB-TOKEN", "INPUT_GITHUB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"),
+    "webhook": ("SKILL_GATE_WEBHOOK_SECRET",),
     "actions-runtime": ("ACTIONS_RUNTIME_TOKEN",),
     "actions-id": ("ACTIONS_ID_TOKEN_REQUEST_TOKEN",),
 }
@@ -108,6 +110,11 @@ def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = 
         make_forge=lambda hurry: _make_forge(around, keys.get("github"), stop, hurry=hurry),
         texts=_Texts(),
         render_findings=_render_findings,
+        service=Service(
+            serve=_serve,
+            fetch=lambda *what: _fetch(*what, token=keys.get("github"), stop=stop),
+            make_forge=lambda environment, hurry: _make_forge(environment, keys.get("github"), stop, hurry=hurry),
+        ),
     )
 
 
@@ -158,6 +165,33 @@ def _make_forge(environ: Mapping[str, str], token: str | None, stop: threading.E
 
     patience = BRIEF if hurry else Patience(sleep=lambda seconds: _wait(stop, seconds))
     return GitHubForge.from_environment(environ, SecretStr(token) if token else None, patience=patience)
+
+
+def _serve(**how: Any) -> None:
+    from gate.service.app import serve
+
+    serve(**how)
+
+
+def _fetch(
+    folder: Path,
+    event: PullRequestEvent,
+    server: str,
+    mirrors: Path | None,
+    *,
+    token: str | None,
+    stop: threading.Event,
+) -> None:
+    from pydantic import SecretStr
+
+    from gate.adapters.git_fetch import fetch_pull_request, mirror_of
+
+    if mirrors is not None:
+        source = mirror_of(mirrors, event.repository)
+        fetch_pull_request(folder, source, event, protocols=("file",), cancelled=stop)
+        return
+    source = f"{server.rstrip('/')}/{event.repository}.git"
+    fetch_pull_request(folder, source, event, token=SecretStr(token) if token else None, cancelled=stop)
 
 
 class _Texts:

@@ -62,7 +62,8 @@ def _head(report: GateReport, key: str) -> str:
         f"mode {report.mode.value}, enforcement {report.enforce.value}, run date {escape(report.run_date)}, "
         f"{code(words.commits(report))}"
     )
-    return f"## Skill Gate: {escape(report.headline)}\n{marker(key)}\n\n{facts}\n\n"
+    cost = f"Cost: {escape(cut(report.cost, 400))}\n\n" if report.cost else ""
+    return f"## Skill Gate: {escape(report.headline)}\n{marker(key)}\n\n{facts}\n\n{cost}"
 
 
 def _footer(report: GateReport) -> str:

@@ -168,7 +168,10 @@ def total_cost(report: GateReport) -> str:
     known = [cost for cost in costs if cost is not None]
     if not costs:
         return "$0.00"
-    return dollars(sum(known)) if len(known) == len(costs) else "unknown"
+    if len(known) == len(costs):
+        return dollars(sum(known))
+    least = sum(use.known_cost_usd for use in report.usage)
+    return f"at least {dollars(least)}, part of it unknown" if least else "unknown"
 
 
 def commits(report: GateReport) -> str:

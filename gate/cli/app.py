@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from gate.domain.event import PullRequestEvent
 from gate.domain.findings import Finding
 from gate.domain.report import GateReport
 from gate.domain.seeding import SessionSeed
@@ -71,6 +73,19 @@ class ActionTexts(Protocol):
 
 
 @dataclass(frozen=True)
+class Service:
+    """What ``skill-gate serve`` needs beside that."""
+
+    serve: Callable[..., None]
+    """``gate.service.app.serve``."""
+    fetch: Callable[[Path, PullRequestEvent, str, Path | None], None]
+    """Arguments: bare repository, event, GitHub's web address, folder of mirrors. Afterwards the pull request's commits
+    are in the repository. Raises RepositoryError."""
+    make_forge: Callable[[Mapping[str, str], bool], Forge]
+    """As ``App.make_forge``, by another environment."""
+
+
+@dataclass(frozen=True)
 class App:
     """The outside world. ``secrets`` holds provider keys by kind; they were taken out of ``environ`` before."""
 
@@ -100,6 +115,7 @@ class App:
     texts: ActionTexts
     render_findings: Callable[[Sequence[Finding]], str]
     """Findings of ``skill-gate check`` as SARIF."""
+    service: Service
 
 
 def choose_models(

@@ -38,6 +38,7 @@ def check(
     from gate.intake.profiles import Profile
     from gate.intake.suite.explain import explain
     from gate.intake.tree import each_in_folder
+    from gate.judging.ground_truth.trivial import suite_trivia
 
     if as_json and as_sarif:
         raise ConfigurationError("--json and --sarif cannot be used together.", remedy="Choose one of them.")
@@ -47,9 +48,15 @@ def check(
     values: list[Any] = []
     explained: list[str] = []
     count = cases = unusable = 0
-    for skill in (skill for path in paths or (".",) for skill in each_in_folder(path, profiles=wanted)):
-        count += 1
-        cases += len(skill.suite.cases) if skill.suite else 0
+    today = app.make_clock(None).today_iso()
+    read_skills = (
+        (path, skill) for path in paths or (".",) for skill in each_in_folder(path, profiles=wanted, orphans=True)
+    )
+    for path, read in read_skills:
+        trivial = suite_trivia(read.suite, run_date=today, below=path) if read.suite else ()
+        skill = read.model_copy(update={"findings": (*read.findings, *trivial)})
+        count += not skill.orphan
+        cases += skill.cases
         unusable += any(finding.blocks for finding in skill.findings)
         found.update(dict.fromkeys(skill.findings))
         if as_json:

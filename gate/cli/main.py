@@ -10,10 +10,12 @@ import click
 from gate import __version__
 from gate.cli.action import action
 from gate.cli.app import App
+from gate.cli.calibrate import calibrate
 from gate.cli.check import check
 from gate.cli.failures import EXIT_CANCELLED, EXIT_CONFIGURATION, explain
 from gate.cli.report import report
 from gate.cli.run import run
+from gate.cli.serve import serve
 from gate.cli.verify import verify
 
 
@@ -27,7 +29,7 @@ def group() -> None:
     """
 
 
-for command in (run, check, verify, report, action):
+for command in (run, check, verify, report, serve, action, calibrate):
     group.add_command(command)
 
 

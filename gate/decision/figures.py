@@ -203,23 +203,56 @@ class JudgeHealth:
     false_passed: int
     true_asked: int
     true_failed: int
+    said_pass: int = 0
+    said: int = 0
+    """Of the expectations: how often the judge said pass, of how often it said pass or fail, before code looked at it."""
 
     @property
     def sentence(self) -> str:
-        """For the report."""
+        """For the report. Controls are easy, so their TPR and TNR are upper bounds (judging.md 1.1)."""
         if not self.answered:
             return "judge health unknown: no control was answered in this session"
-        return (
+        counted = (
             f"{self.answered} of {self.asked} controls answered; known-false ones passed: {self.false_passed} of "
             f"{self.false_asked}; known-true ones failed: {self.true_failed} of {self.true_asked}"
         )
+        if not self.false_asked or not self.true_asked:
+            return counted
+        true_passed, false_failed = self.true_asked - self.true_failed, self.false_asked - self.false_passed
+        rates = (
+            f"TPR {_with_interval(true_passed, self.true_asked)}, TNR {_with_interval(false_failed, self.false_asked)}"
+        )
+        return f"{counted}; {rates}, at best{self._corrected(true_passed, false_failed)}"
+
+    def _corrected(self, true_passed: int, false_failed: int) -> str:
+        if not self.said:
+            return ""
+        corrected = statistics.corrected_rate(
+            self.said_pass,
+            self.said,
+            true_passed=true_passed,
+            true_asked=self.true_asked,
+            false_failed=false_failed,
+            false_asked=self.false_asked,
+        )
+        if corrected is None:
+            return f"; TPR + TNR - 1 is under {statistics.WEAK_JUDGE}: its pass rate means nothing"
+        return (
+            f"; it passed {self.said_pass} of {self.said} expectations, corrected for its errors "
+            f"{corrected.rate:.0%} ({corrected.low:.0%} to {corrected.high:.0%})"
+        )
+
+
+def _with_interval(hits: int, total: int) -> str:
+    low, high = statistics.wilson(hits, total)
+    return f"{hits / total:.0%} ({low:.0%} to {high:.0%})"
 
 
 def judge_health(cases: Iterable[CaseRecord]) -> JudgeHealth:
-    """Sums over the gradings of all runs."""
-    controls: list[ControlGrade] = [
-        control for grading in gradings(cases) if grading.voided is None for control in grading.controls
-    ]
+    """Sums over the gradings of all runs, voided ones too: what voids a batch is what health is about."""
+    listed = list(gradings(cases))
+    controls: list[ControlGrade] = [control for grading in listed for control in grading.controls]
+    said = [row.model_said for grading in listed for row in grading.rows if row.model_said is not None]
     answered = [control for control in controls if control.model_said is not None]
     false_ones = [control for control in answered if not control.known]
     true_ones = [control for control in answered if control.known]
@@ -230,6 +263,8 @@ def judge_health(cases: Iterable[CaseRecord]) -> JudgeHealth:
         false_passed=sum(control.model_said is True for control in false_ones),
         true_asked=len(true_ones),
         true_failed=sum(control.model_said is False for control in true_ones),
+        said_pass=said.count(True),
+        said=len(said),
     )
 
 

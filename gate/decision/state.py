@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from gate.decision.cost import cost_words
 from gate.domain.base import FallbackCount
 from gate.domain.findings import Finding
 from gate.domain.plan import Enforce, NotMeasuredCause, Plan
-from gate.domain.report import GateReport, ModelUse, SkillReport, State, Verdict
+from gate.domain.report import GateReport, ModelUse, Override, SkillReport, State, Verdict
 
 HEADLINE_LIMIT = 140
 """A commit status takes no longer description (github-action.md 1.7)."""
@@ -185,6 +186,23 @@ def _advice(skill: SkillReport) -> str:
     return f"waits for {WAITS_FOR[cause]}" if cause in WAITS_FOR else NOT_MEASURED_TO_DO.get(cause, "")
 
 
+def overridden(decision: GateDecision, override: Override) -> GateDecision:
+    """A decision that somebody set aside: success, in words that nobody can take for a pass."""
+    headline = _cut(f"overridden by {plain(override.login)}, was {decision.headline}")
+    return GateDecision(State.SUCCESS, EXIT_CODES[State.SUCCESS], headline, decision.what_to_do)
+
+
+def _override_note(override: Override, head: str | None, state: State) -> str:
+    who = f"the label {plain(override.label)} by {plain(override.login)} ({override.permission})"
+    if override.head_commit != head:
+        return f"{who} is for commit {plain(override.head_commit[:12])}, not for this one: it counts for nothing"
+    if state is State.SUCCESS:
+        return f"{who} changes nothing: the gate lets this change through by itself"
+    return (
+        f"{who} sets {state.value} aside for commit {plain(override.head_commit[:12])}; the verdicts stand as they are"
+    )
+
+
 def sum_fallbacks(parts: Iterable[Iterable[FallbackCount]]) -> tuple[FallbackCount, ...]:
     """Counts added by kind and role, sorted."""
     sums: dict[tuple[str, str], int] = {}
@@ -206,6 +224,7 @@ def summarise(
     session_errors: Sequence[str] = (),
     notes: Sequence[str] = (),
     exit_conditional: Literal[0, 1] = 0,
+    override: Override | None = None,
 ) -> GateReport:
     """The whole result of a session. Skills are listed worst verdict first, then by path.
 
@@ -217,6 +236,13 @@ def summarise(
     decision = decide_gate(
         ordered, enforce=plan.enforce, exit_conditional=exit_conditional, session_errors=session_errors
     )
+    notes = [*plan.notes, *notes]
+    if override is not None:
+        notes.append(_override_note(override, plan.head_commit, decision.state))
+        if override.head_commit != plan.head_commit or decision.state is State.SUCCESS:
+            override = None
+        else:
+            decision = overridden(decision, override)
     return GateReport(
         gate_version=gate_version,
         session_id=plan.session_id,
@@ -232,7 +258,9 @@ def summarise(
         session_findings=tuple(session_findings),
         fallbacks=sum_fallbacks([session_fallbacks, *(skill.fallbacks for skill in ordered)]),
         usage=tuple(usage),
-        notes=(*plan.notes, *notes),
+        notes=tuple(notes),
+        cost=cost_words(plan, usage),
+        override=override,
         models=models,
         sandbox=sandbox,
         run_date=plan.run_date,

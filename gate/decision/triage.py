@@ -22,7 +22,7 @@ from gate.domain.plan import Arm
 from gate.domain.report import AssertionTriage, CaseRecord, JudgedRun, Share, TriageClass
 from gate.domain.suite import Case, Expectation
 
-CLEAR_DIFFERENCE = 0.75
+CLEAR_DIFFERENCE = 0.85
 """Difference of two pass rates from which an assertion that is mixed in one arm still tells the arms apart. This and
 ``ALIKE`` are set by ``tests.bench.triage``: at .5, and with every pair of mixed arms called flaky, 7 to 9 % of what tells the
 arms apart got a wrong name at five runs, and a sixth of what was called flaky was not."""

@@ -242,12 +242,28 @@ def _not_measured(look: Look) -> list[str]:
     if cause is NotMeasuredCause.DELETED:
         return ["the skill was deleted: there is nothing to run"]
     if cause is NotMeasuredCause.OVER_BUDGET:
-        return [f"over budget: {look.record.over_budget or 'a cap was reached before the planned runs were done'}"]
+        why = look.record.over_budget or "a cap was reached before the planned runs were done"
+        return [f"over budget: {why}", *_partial(look)]
     opened = figures.activation(look.runnable)
     return [
         (
             f"the skill was offered and opened in {opened.passed} of {opened.total} completed with-runs: both arms did the "
             "same work, so no figure says anything about it; say in the description when to use the skill"
+        )
+    ]
+
+
+TRIMMED = ("analyses", "blind comparisons", "confirming runs", "filling runs", "planned runs and their grades")
+"""What a cap takes away, first to last: the order of the pipeline backwards, so that money goes to verdicts first."""
+
+
+def _partial(look: Look) -> list[str]:
+    counts = [figures.planned_runs(look.cases, arm) for arm in Arm]
+    planned, finished = sum(count[0] for count in counts), sum(count[1] for count in counts)
+    return [
+        (
+            f"{finished} of {planned} runs finished before; their figures stand below and are no verdict; a cap takes away, "
+            f"in this order: {', '.join(TRIMMED)}"
         )
     ]
 

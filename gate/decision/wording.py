@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from gate import statistics
 from gate.decision import figures
+from gate.decision.coverage import coverage_of
 from gate.decision.figures import case_name, plural
 from gate.decision.look import Look, runs_still
 from gate.decision.triage import (
     Assertion,
     Tally,
+    assertions_of,
     check_result,
     counting,
     grade_row,
@@ -231,6 +233,7 @@ def notes_of(look: Look) -> tuple[str, ...]:
     attempts = sum(run.record.metrics.attempts for case in look.cases for run in case.runs)
     if attempts:
         notes.append(f"{attempts} {plural(attempts, 'attempt')} to reach outside of the sandbox, all stopped")
+    notes += _coverage_notes(look)
     suspicious = sorted({text for grading in figures.gradings(look.cases) for text in grading.suspicious})
     notes += [f"the record holds text that addresses a judge: {text}" for text in suspicious]
     undated = [item for item in look.waivers if item.skill == look.record.plan.change.path]
@@ -240,6 +243,24 @@ def notes_of(look: Look) -> tuple[str, ...]:
         if not runs_still(item, look.run_date)
     ]
     return tuple(notes)
+
+
+def _coverage_notes(look: Look) -> list[str]:
+    """What no case names; nothing where that is unknown (it never blocks)."""
+    head = look.record.plan.head
+    if head is None:
+        return []
+    references = [item.rule_ref for case in look.head_cases for item in assertions_of(case)]
+    covered = coverage_of(head.body, references, head.body_line)
+    if covered is None:
+        return []
+    total = len(covered.named) + len(covered.unnamed)
+    note = f"{len(covered.named)} of {total} imperative rules of SKILL.md are named by a rule_ref of some case"
+    if covered.unnamed:
+        shown = "; ".join(f'line {rule.line} ({rule.id}) "{shorten(rule.text, 80)}"' for rule in covered.unnamed[:3])
+        more = len(covered.unnamed) - 3
+        note += f"; tested by none that says so: {shown}" + (f" and {more} more" if more > 0 else "")
+    return [note]
 
 
 def mode_sentence(mode: Mode) -> str:

@@ -177,6 +177,9 @@ class Plan(Value):
     skills: tuple[SkillPlan, ...]
     estimated_calls: int
     estimated_tokens: int
+    worst_calls: int = 0
+    """With every case undecided, every step and every re-ask used; 0: not estimated."""
+    worst_tokens: int = 0
     notes: tuple[str, ...] = ()
 
 

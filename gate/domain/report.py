@@ -210,6 +210,16 @@ class ModelUse(Value):
     known_cost_usd: float = 0.0
 
 
+class Override(Value):
+    """Break-glass: somebody with the right to do so lets one head commit through. Checked before it becomes a value."""
+
+    login: str
+    permission: Literal["maintain", "admin"]
+    head_commit: str
+    """The one commit that it is for."""
+    label: str = "skill-gate-override"
+
+
 class GateReport(Value):
     """report.json: the whole result."""
 
@@ -231,6 +241,10 @@ class GateReport(Value):
     usage: tuple[ModelUse, ...] = ()
     notes: tuple[str, ...] = ()
     """Facts every reader must know (same model family judged, weaker sandbox, policy takes effect after merge …)."""
+    cost: str = ""
+    """What this session cost and what the next push will, in one line for the first screen."""
+    override: Override | None = None
+    """The break-glass label where it changed the state; the verdicts are what they are."""
     models: str
     """``scripted, no model was called`` for a replay, else the model names by role."""
     sandbox: str

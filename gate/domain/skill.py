@@ -124,11 +124,11 @@ def slug_of(path: str) -> str:
 
 
 # Folders and files of a skill that judge it. Whoever is judged must not read them (R221).
-JUDGING_FOLDERS = ("evals", "eval", "evaluations", "tests", "test", "ground_truth", "fixtures")
-JUDGING_SUFFIXES = (".oms.sig", ".sigstore", ".schemapin.sig")
+JUDGING_FOLDERS = ("evals", "eval", "evaluations", "tests", "test", "ground_truth", "fixtures", "graders", ".sklab")
+JUDGING_SUFFIXES = (".oms.sig", ".sigstore", ".schemapin.sig", ".eval.yaml", ".eval.yml")
 JUDGING_FILES = (
     "eval.yaml", "eval.yml", "evals.json", "evals.yaml", "evals.yml", "eval_set.json", "eval_queries.json",
-    "trigger_eval.json", "skill-gate.yaml", "skill-gate.yml", "BENCHMARK.md", "skill-card.md", "plugin.json",
+    "trigger_eval.json", "trigger-eval.json", "trigger-queryset.json", "evals.jsonl", "skill-gate.yaml", "skill-gate.yml", "BENCHMARK.md", "skill-card.md", "plugin.json",
     "marketplace.json", "skills-lock.json", "manifest.json", "_meta.json",
 )  # fmt: skip
 

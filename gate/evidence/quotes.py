@@ -182,7 +182,8 @@ def normalise(text: str) -> str:
     return _Chain(text, _T1).text
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """A text as its JSON escapes read (``\\n``, ``\\"``, ``\\u4e2d``); what is no escape stays as it is."""
     return _View(text, _unescaped(text)).text
 
 
@@ -237,7 +238,7 @@ class _Needle(NamedTuple):
 def _needles(text: str) -> list[_Needle]:
     """T0, T1, T2 in this order. T2 also takes a quote that a judge escaped once more than the record did."""
     normal = normalise(text).strip()
-    plain = normalise(_unescape(text)).strip()
+    plain = normalise(unescape(text)).strip()
     needles = [
         _Needle(QuoteVerdict.EXACT, lambda block: block.exact, text),
         _Needle(QuoteVerdict.NORMALISED, lambda block: block.normal, normal),
@@ -339,7 +340,7 @@ def _too_short(text: str) -> bool:
 
 def _seen(text: str) -> str:
     """What of a text a reader sees, without spaces."""
-    return _BLANK.sub("", normalise(_unescape(text)))
+    return _BLANK.sub("", normalise(unescape(text)))
 
 
 def _says_something(text: str) -> bool:

@@ -33,6 +33,7 @@ from gate.intake.notes import Notes, joined, short, shown
 from gate.intake.skill import is_skill_md, name_of
 from gate.intake.sources import CommitTree
 from gate.intake.suite import is_suite_file
+from gate.intake.suite.outside import changed_elsewhere
 from gate.protocols import Repository
 
 RENAME_SHARE = 0.5
@@ -84,7 +85,8 @@ def find_folders(paths: Iterable[str], ignore: Sequence[str] = ()) -> Folders:
     ignored: set[str] = set()
     for folder in sorted(candidates, key=lambda item: (item != ".", item.count("/"), item)):
         outer = owner_of(joined(posixpath.dirname(folder) or ".", "x"), live) if folder != "." else None
-        if outer is not None and not (outer == "." and _CONTAINER in folder.split("/")[:-1]):
+        child = outer == "." and _CONTAINER in folder.split("/")[:-1]
+        if outer is not None and not child and not _taken_out(folder, outer, ignore):
             nested[folder] = outer
         elif is_ignored(folder, ignore):
             ignored.add(folder)
@@ -112,7 +114,7 @@ def is_ignored(folder: str, patterns: Sequence[str] = ()) -> bool:
     """Whether a folder holds no live skill.
 
     Built in: below ``backups/``, ``templates/``, ``tests/``, ``fixtures/`` and the like, and translations (``docs/ja/``).
-    ``patterns`` are matched from the root against the folder and those around it (``*`` within a name, ``**`` over
+    ``patterns`` (the policy's ``ignore``) are matched from the root against the folder and those around it (``*`` within a name, ``**`` over
     names); one that starts with ``!`` takes folders back in; the last that matches decides.
     """
     around = folder.split("/")[:-1]
@@ -123,6 +125,14 @@ def is_ignored(folder: str, patterns: Sequence[str] = ()) -> bool:
         if _glob(pattern.removeprefix("!")).fullmatch(folder):
             result = not pattern.startswith("!")
     return result
+
+
+def _taken_out(folder: str, outer: str, patterns: Sequence[str]) -> bool:
+    """Whether the policy makes a nested SKILL.md a skill of its own: ``!skills/a/children/*`` names it and not its outer one."""
+    return any(
+        pattern.startswith("!") and _glob(pattern[1:]).fullmatch(folder) and not _glob(pattern[1:]).fullmatch(outer)
+        for pattern in patterns
+    )
 
 
 def _glob(pattern: str) -> re.Pattern[str]:
@@ -208,18 +218,24 @@ class _Comparison:
             for folder, file in sides:
                 if folder is not None:
                     found.setdefault(folder, set()).add(file)
-        if "." in self._head.live & self._base.live:
-            self._handed_over(found)
+        self._handed_over(found)
+        sides_of_all = {side for _, path, old in self._changed for side in (path, old) if side is not None}
+        for judged, files in changed_elsewhere(sides_of_all, self._head.live | self._base.live).items():
+            found.setdefault(judged, set()).update(files)
         return found
 
     def _handed_over(self, found: dict[str, set[str]]) -> None:
-        """Files that did not change, but have come to or left a root skill because a skill in it came or went."""
+        """Files that did not change, but have come to or left a skill because one inside it came or went."""
+        staying = self._head.live & self._base.live
         differs = {path for _, path, _ in self._changed}
         for folder in self._head.live ^ self._base.live:
+            if not any(folder.startswith(f"{around}/") or around == "." for around in staying):
+                continue
             for path, _, _ in self._tree.below(folder):
                 owners = {owner_of(path, self._head.live), owner_of(path, self._base.live)}
-                if path not in differs and "." in owners and len(owners) > 1:
-                    found.setdefault(".", set()).add(path)
+                if path not in differs and len(owners) > 1:
+                    for owner in staying & owners:
+                        found.setdefault(owner, set()).add(path)
 
     def _linked(self, touched: Mapping[str, set[str]]) -> dict[str, set[str]]:
         """Skill folder -> changed files outside it that its SKILL.md points to."""

@@ -180,7 +180,8 @@ def _spec_rest(keys: dict[str, Node], notes: Notes) -> None:
         )  # fmt: skip
 
 
-# The reference validator, PyPI skills-ref 0.1.1: what it does, not what it should do.
+# The reference validator, PyPI skills-ref 0.1.1: what it does, not what it should do. Known not to be followed: a comment
+# right behind the sign of a block scalar (``|#``), and U+2028 or U+0085 at the start of a value.
 
 
 def _skills_ref(front: Front, folder: str | None, notes: Notes) -> None:

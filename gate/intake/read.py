@@ -17,7 +17,6 @@ from gate.intake.manifests import ManifestReport, read_manifests
 from gate.intake.notes import Notes, joined, short, shown
 from gate.intake.policy import policy_change
 from gate.intake.preflight import preflight_facts
-from gate.intake.scan import scan_skill
 from gate.intake.skill import is_skill_md, parse_skill
 from gate.intake.sources import CommitTree
 from gate.intake.suite import is_suite_file, read_suite, suite_removals
@@ -129,7 +128,8 @@ class _Reader:
         manifests = ManifestReport((), ())
         folder = self._raw(change.path)
         if change.kind is not ChangeKind.DELETED:
-            files = own_files(self._tree.skill_files(folder), folder, self._changes.head)
+            whole = self._tree.skill_files(folder)
+            files = own_files(whole, folder, self._changes.head)
             head, head_findings = parse_skill(change.path, files)
             findings += head_findings
             if head is not None:
@@ -141,7 +141,7 @@ class _Reader:
                 self._tree.paths(),
                 self._tree.read,
                 folder,
-                files=files,
+                files=whole,  # a signature is over the folder, with every skill in it
                 trust=policy.trust,
                 require_signed=policy.require_signed,
             )
@@ -174,6 +174,8 @@ class _Reader:
 
     def _about(self, skill: Skill) -> tuple[Finding, ...]:
         """Findings about the body and the files of a version."""
+        from gate.intake.scan import scan_skill  # its patterns take their time, and most changes touch no skill
+
         policy = self._settings.policy
         scanned = scan_skill(skill, suppressions=policy.suppressions, today=self._settings.run_date)
         return (*check_body(skill), *scanned)

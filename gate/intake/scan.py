@@ -7,6 +7,7 @@ say so, it is a notice. Files that were not read are named (``scan/not-read``), 
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,8 @@ from gate.evidence.suspicious import hits, lines_with, lowered
 from gate.intake.notes import Notes, joined, short
 from gate.settings import Suppression, matches
 
-MAX_FILE_BYTES = 1_000_000
-MAX_ALL_BYTES = 8_000_000
+MAX_FILE_BYTES = 500_000
+MAX_ALL_BYTES = 4_000_000
 """Of text that is scanned in one skill."""
 _PROSE = (".md", ".mdx", ".markdown", ".txt", ".rst", ".adoc")
 _JUDGE_RULES = ("addresses_judge", "asks_for_verdict", "mimics_verdict")
@@ -220,7 +221,7 @@ def _text_of(file: SkillFile) -> str | None:
     text = file.data[: MAX_FILE_BYTES + 4].decode("utf-8-sig", "replace")
     if text.count("\ufffd") > max(8, len(text) // 50):
         return None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace(_JOIN, " ")
 
 
 def _scan(text: _Text) -> tuple[Finding, ...]:
@@ -263,7 +264,7 @@ def _judge(text: _Text, notes: Notes) -> None:
         return
     rules = sorted({rule for rule, _, _ in found})
     first = min(found, key=lambda item: item[1])
-    aloud = len(rules) > 1 and not _defensive(text, first[1])
+    aloud = len(rules) > 1 and not _Defence(text.text).at(first[1])
     notes.add(
         Level.WARNING if aloud else Level.NOTICE,
         "judge-directed",
@@ -292,7 +293,8 @@ def _exfiltration(text: _Text, notes: Notes) -> None:
     found = sorted(_sendings(whole, prose=text.prose), key=lambda item: (item[0], item[1]))
     if not found:
         return
-    places = [(weak or (text.prose and _defensive(text, at, whole)), weak, at, words) for weak, at, words in found]
+    defence = _Defence(whole) if text.prose else None
+    places = [(weak or (defence is not None and defence.at(at)), weak, at, words) for weak, at, words in found]
     mild, weak, at, words = min(places)
     quoted = f'"{short(words, 100)}"'
     more = f" ({len(found)} places)" if len(found) > 1 else ""
@@ -327,8 +329,9 @@ def _sendings(whole: str, *, prose: bool) -> Iterator[tuple[bool, int, str]]:
             if any(lower.find(word, start, end) >= 0 for word in _DESTINATION_WORDS)
         ]
         for match in _matches(sentence, whole, told):
-            start = max(whole.rfind("\n", 0, match.start()), whole.rfind(". ", 0, match.start())) + 1
-            if not _NEGATION.search(whole[max(start, match.start() - 120) : match.end()]):
+            near = max(0, match.start() - 120)
+            start = max(whole.rfind("\n", near, match.start()), whole.rfind(". ", near, match.start())) + 1
+            if not _NEGATION.search(whole[max(start, near) : match.end()]):
                 yield weak, match.start(), match[0]
 
 
@@ -349,8 +352,9 @@ def _folded(text: _Text, notes: Notes, rule: _Folded) -> None:
     if not found:
         return
     level = rule.level
-    if level is not Level.NOTICE and text.prose and all(_defensive(text, item.start(), whole) for item in found):
-        level = Level.NOTICE
+    if level is not Level.NOTICE and text.prose:
+        defence = _Defence(whole)
+        level = Level.NOTICE if all(defence.at(item.start()) for item in found) else level
     first = found[0]
     more = f" (and {len(found) - 1} more places)" if len(found) > 1 else ""
     at = first.start() + (len(first[0]) - len(first[0].lstrip()))
@@ -370,22 +374,35 @@ def _secrets(text: _Text, notes: Notes) -> None:
             break
 
 
-def _defensive(text: _Text, at: int, whole: str | None = None) -> bool:
-    """Whether the words around a place say that it is a warning: its line, the three before, the headings above."""
-    whole = text.text if whole is None else whole
-    end = whole.find("\n", at)
-    before = whole[max(0, at - 4000) : len(whole) if end < 0 else end].split("\n")
-    if any(_DEFENCE.search(line) for line in before[-4:]):
-        return True
-    level = 7
-    for match in reversed(list(_HEADING.finditer(whole, 0, at))):
-        if len(match[1]) < level:
-            level = len(match[1])
-            if _DEFENCE.search(match[2]):
-                return True
-    return False
+class _Defence:
+    """Whether the words around a place in a text say that it is a warning: its line, the three before, the headings above.
+
+    Asked for many places, so headings are looked for once, and of a long line only what is near.
+    """
+
+    def __init__(self, whole: str) -> None:
+        self._whole = whole
+        self._starts: list[int] = []
+        self._warns: list[bool] = []
+        above: list[tuple[int, bool]] = []
+        for match in _HEADING.finditer(whole):
+            while above and above[-1][0] >= len(match[1]):
+                above.pop()
+            above.append((len(match[1]), bool(_DEFENCE.search(match[2]))))
+            self._starts.append(match.start())
+            self._warns.append(any(warns for _, warns in above))
+
+    def at(self, place: int) -> bool:
+        """About an offset in the text."""
+        heading = bisect.bisect_right(self._starts, place) - 1
+        if heading >= 0 and self._warns[heading]:
+            return True
+        end = self._whole.find("\n", place, place + _NEAR)
+        before = self._whole[max(0, place - _NEAR) : place + _NEAR if end < 0 else end]
+        return any(_DEFENCE.search(line) for line in before.split("\n")[-4:])
 
 
+_NEAR = 1_000
 _HEADING = re.compile(r"^(#{1,6})[ \t]+([^\n]{1,200})", re.MULTILINE)
 
 

@@ -48,6 +48,9 @@ class _Modes(Mapping[str, str]):
     def __getitem__(self, path: str) -> str:
         return self._entries[path][0]
 
+    def __contains__(self, path: object) -> bool:
+        return path in self._entries
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
@@ -65,6 +68,7 @@ class CommitTree:
         self._repo = repo
         self._commit = commit
         self._entries: Mapping[str, tuple[str, str]] | None = None
+        self._modes: _Modes | None = None
 
     def entries(self) -> Mapping[str, tuple[str, str]]:
         """Path -> (mode, blob id). Raises RepositoryError."""
@@ -74,7 +78,9 @@ class CommitTree:
 
     def paths(self) -> Mapping[str, str]:
         """As in Tree. Raises RepositoryError."""
-        return _Modes(self.entries())
+        if self._modes is None:
+            self._modes = _Modes(self.entries())
+        return self._modes
 
     def skill_mds(self) -> list[tuple[str, str, str]]:
         """(path, mode, blob id) of every SKILL.md, in any case, sorted by path. Raises RepositoryError."""

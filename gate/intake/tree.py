@@ -19,7 +19,6 @@ from gate.intake.manifests import read_manifests
 from gate.intake.notes import Notes, joined, shown
 from gate.intake.preflight import preflight_facts
 from gate.intake.profiles import Profile, profile_findings
-from gate.intake.scan import scan_skill
 from gate.intake.skill import parse_skill, read_front
 from gate.intake.sources import CommitTree, FolderTree, Tree
 from gate.intake.suite import read_evals
@@ -48,24 +47,26 @@ class CheckedSkill(Value):
     triggers: tuple[TriggerCase, ...] = Field(default=(), exclude=True, repr=False)
     """Also where there is no suite, because nothing else is in its files."""
     sources: tuple[SuiteSource, ...] = Field(default=(), exclude=True, repr=False)
+    orphan: bool = Field(default=False, exclude=True)
+    """No skill at all, but evals that belong to none."""
 
 
 def check_folder(
-    folder: str | Path, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = ()
+    folder: str | Path, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = (), orphans: bool = False
 ) -> tuple[CheckedSkill, ...]:
     """Every skill of ``each_in_folder``, at once in memory."""
-    return tuple(each_in_folder(folder, ignore=ignore, profiles=profiles))
+    return tuple(each_in_folder(folder, ignore=ignore, profiles=profiles, orphans=orphans))
 
 
 def each_in_folder(
-    folder: str | Path, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = ()
+    folder: str | Path, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = (), orphans: bool = False
 ) -> Iterator[CheckedSkill]:
     """``each_skill`` over a folder on disk; paths start with the folder as it was named.
 
     Raises ConfigurationError where it is no folder or holds too many files.
     """
     start = str(folder).rstrip("/") or "/"
-    for item in each_skill(FolderTree(folder), ignore=ignore, profiles=profiles):
+    for item in each_skill(FolderTree(folder), ignore=ignore, profiles=profiles, orphans=orphans):
         yield item if start == "." else _below(start, item)
 
 
@@ -84,11 +85,14 @@ def check_tree(tree: Tree, *, ignore: Sequence[str] = (), profiles: Sequence[Pro
     return tuple(each_skill(tree, ignore=ignore, profiles=profiles))
 
 
-def each_skill(tree: Tree, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = ()) -> Iterator[CheckedSkill]:
+def each_skill(
+    tree: Tree, *, ignore: Sequence[str] = (), profiles: Sequence[Profile] = (), orphans: bool = False
+) -> Iterator[CheckedSkill]:
     """Parse and check every skill of a tree, sorted by path, one at a time: who keeps none needs memory for one.
 
     No content makes it raise; what the tree raises it does. Each SKILL.md is an entry of its own, or is named in a finding
-    of the skill that it is nested in. ``profiles``: validators whose word is wanted beside the gate's own.
+    of the skill that it is nested in. ``profiles``: validators whose word is wanted beside the gate's own. ``orphans``: at
+    the end an entry too, an ``orphan``, for each folder with evals that are of no skill.
     """
     folders = find_folders(tree.paths(), ignore)
     outside = Outside(tree.paths(), folders.live)
@@ -103,14 +107,30 @@ def each_skill(tree: Tree, *, ignore: Sequence[str] = (), profiles: Sequence[Pro
                 remedy="Check the folder by its own path to read it all the same.",
             )
             yield CheckedSkill(path=shown(folder), findings=notes.all())
+    if not orphans:
+        return
+    owned = {*folders.live, *folders.nested, *folders.ignored}
+    tied = {room for folder in folders.live for room, _ in outside.rooms(folder)}
+    for room, evals in ownerless(tree.paths(), owned, tied, tree.skill_files):
+        yield CheckedSkill(
+            path=shown(room),
+            findings=evals.findings,
+            orphan=True,
+            suite=evals.suite,
+            triggers=evals.triggers,
+            sources=evals.sources,
+        )
 
 
 def check_skill(
     tree: Tree, folder: str, folders: Folders, *, profiles: Sequence[Profile] = (), outside: Outside | None = None
 ) -> CheckedSkill:
     """Parse and check one skill folder. ``outside``: evals elsewhere in the tree that are tied to skills by name."""
+    from gate.intake.scan import scan_skill
+
     path = shown(folder)
-    files = own_files(tree.skill_files(folder), folder, folders)
+    whole = tree.skill_files(folder)
+    files = own_files(whole, folder, folders)
     name = tree.name if folder == "." else None
     front = read_front(path, files)
     skill, found = parse_skill(path, files, folder_name=name, front=front)
@@ -120,7 +140,8 @@ def check_skill(
     elsewhere = outside.of(folder, skill, tree.skill_files) if outside is not None and skill is not None else ()
     evals = read_evals(skill, elsewhere) if skill is not None else None
     committed = isinstance(tree, CommitTree)
-    manifests = read_manifests(tree.paths(), tree.read, folder, files=files, committed=committed)
+    # A signature is over the folder, with every skill in it.
+    manifests = read_manifests(tree.paths(), tree.read, folder, files=whole, committed=committed)
     scanned = scan_skill(skill) if skill is not None else ()
     return CheckedSkill(
         path=path,
@@ -146,9 +167,11 @@ def check_skill(
 
 
 def own_files(files: tuple[SkillFile, ...], folder: str, folders: Folders) -> tuple[SkillFile, ...]:
-    """The files of a skill. Only a root skill has others in its folder: skills of their own, and ``.github`` and the like."""
+    """The files of a skill: without those of skills of their own inside it, and of a root skill ``.github`` and the like."""
     if folder != ".":
-        return files
+        start = f"{folder}/"
+        inner = tuple(f"{shown(one.removeprefix(start))}/" for one in folders.live if one.startswith(start))
+        return tuple(item for item in files if not item.path.startswith(inner)) if inner else files
     return tuple(item for item in files if owner_of(item.path, folders.live) == ".")
 
 

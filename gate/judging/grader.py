@@ -18,7 +18,7 @@ from gate.domain.seeding import SessionSeed
 from gate.domain.skill import Skill
 from gate.domain.suite import Case, Expectation
 from gate.evidence.bundle import load_blocks
-from gate.evidence.quotes import QuoteIndex, nearest
+from gate.evidence.quotes import QuoteIndex, nearest, unescape
 from gate.evidence.suspicious import judge_directed
 from gate.judging.asking import Batch, ClaimReply, Judging, looked_up, said_by, tool_names
 from gate.judging.expectations import CALLS_AND_OUTPUT
@@ -356,5 +356,14 @@ def _suspicious(blocks: Sequence[Block]) -> tuple[str, ...]:
     return tuple(
         f"{rule} in {block.id}{_IN_NOTES if block.tier is Tier.NOTES else ''}"
         for block in blocks
-        for rule in judge_directed(block.text)
+        for rule in _directed(block)
     )
+
+
+def _directed(block: Block) -> list[str]:
+    """The rules that a block meets as it is or, where it is JSON, as its texts read; its title is shown, too."""
+    shown = f"{block.title}\n{block.text}"
+    rules = set(judge_directed(shown))
+    if "\\" in shown:
+        rules.update(judge_directed(unescape(shown)))
+    return sorted(rules)

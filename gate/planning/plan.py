@@ -12,7 +12,7 @@ from gate.domain.report import CaseRecord
 from gate.domain.skill import ChangeKind, Skill, SkillType, is_agent_visible
 from gate.domain.suite import Case, Suite
 from gate.planning.dispatch import detect_type, limits_for, missing_servers
-from gate.planning.modes import RULES, layer3_scope, skips_baseline
+from gate.planning.modes import RULES, ModeRule, layer3_scope, skips_baseline
 from gate.settings import Settings
 
 # Per call, for the estimate only: R137, R138 give the comparator's and the analyzer's, the others are measured medians.
@@ -40,6 +40,7 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
                 skill = _static_only(skill, NotMeasuredCause.OVER_BUDGET, reason).model_copy(update={"cases": ()})
         skills.append(skill)
     calls, tokens = _estimate(skills, settings.mode)
+    worst_calls, worst_tokens = _estimate(skills, settings.mode, worst=True)
     return Plan(
         session_id=session_id,
         mode=settings.mode,
@@ -50,6 +51,8 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
         skills=tuple(skills),
         estimated_calls=calls,
         estimated_tokens=tokens,
+        worst_calls=worst_calls,
+        worst_tokens=worst_tokens,
     )
 
 
@@ -173,19 +176,28 @@ def _agent_tree(skill: Skill) -> set[tuple[str, str, str]]:
     return {(file.path, file.mode, file.sha256) for file in skill.files if is_agent_visible(file.path)}
 
 
-def _estimate(skills: list[SkillPlan], mode: Mode) -> tuple[int, int]:
+def _estimate(skills: list[SkillPlan], mode: Mode, *, worst: bool = False) -> tuple[int, int]:
+    """(calls, tokens) of a session: typical, or at worst: every case filled and confirmed, every step and re-ask used."""
     calls = tokens = 0
+    rule = RULES[mode]
     for skill in skills:
         for case in skill.cases:
-            runs = sum(arm.runs for arm in case.arms)
-            turns = sum(arm.runs * max(2, arm.limits.steps // 2) for arm in case.arms)
-            graded = runs if case.case.expectations else 0
-            compared = 2 if case.compare is None and runs else 0
-            analysed = 1 if compared and RULES[mode].analyzer != "never" else 0
+            arms = [(_worst_runs(arm.runs, rule) if worst else arm.runs, arm.limits.steps) for arm in case.arms]
+            runs = sum(count for count, _ in arms)
+            turns = sum(count * (steps if worst else max(2, steps // 2)) for count, steps in arms)
+            again = 2 if worst else 1
+            graded = again * runs if case.case.expectations else 0
+            pairs = max((count for count, _ in arms), default=0) if rule.all_pairs else 1
+            compared = 2 * pairs * again if case.compare is None and runs else 0
+            analysed = again if compared and rule.analyzer != "never" else 0
             calls += turns + graded + compared + analysed
             tokens += turns * _TOKENS_TURN + graded * _TOKENS_GRADE
             tokens += compared * _TOKENS_COMPARE + analysed * _TOKENS_ANALYSE
     return calls, tokens
+
+
+def _worst_runs(planned: int, rule: ModeRule) -> int:
+    return (max(planned, rule.fill or 0) + rule.confirm) if planned else 0
 
 
 def planned_requests(plan: Plan) -> list[RunRequest]:

@@ -84,7 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for rate in (0.5, 0.8, 0.95):
                 held, naive = clustered_coverage(icc, cases, 3, rate, repeats, rng)
                 lines.append((held / repeats, naive / repeats))
-                clusters.append([f"ICC {icc:g}, {cases} cases x 3 runs, p = {rate:g}", f"{held / repeats:.3f}", f"{naive / repeats:.3f}"])
+                clusters.append(
+                    [
+                        f"ICC {icc:g}, {cases} cases x 3 runs, p = {rate:g}",
+                        f"{held / repeats:.3f}",
+                        f"{naive / repeats:.3f}",
+                    ]
+                )
     cluster_head = ["clustered runs", "cluster interval", "Wilson over pooled runs (naive)"]
     print(f"\n{table(cluster_head, clusters)}")
     exact = min(min(line) for line in grid["exact (blocks)"].values())

@@ -117,16 +117,15 @@ def figures(cells: dict[tuple[Change, str, World], Cell], world: World) -> list[
     everyone = [judge.name for judge in JUDGES]
     at = f"at {world.cases} cases"
 
-    def worst(
+    def worst(  # noqa: PLR0917 - one line a figure reads best below
         change: Change, names: list[str], count: Any, what: str, goal: str, at_most: float, mean: bool = False
     ) -> dict[str, Any]:
         name = max(names, key=lambda item: count(cells[change, item, world]) / cells[change, item, world].n)
         cell = cells[change, name, world]
-        found = share(
+        return share(
             NAME, count(cell), cell.n, f"{what} {at}, worst judge ({name})", goal=goal, at_most=at_most,
             baseline_hits=cell.mean if mean else None,
         )  # fmt: skip
-        return found
 
     def verdict(value: Verdict) -> Any:
         return lambda cell: cell.verdicts[value]

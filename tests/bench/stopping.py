@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures.append(share(NAME, late, repeats, "grossly broken skills not stopped by run 4", goal="<= 0.5 (the median stops)", at_most=0.5))  # fmt: skip
     saved = (mean_runs["good"] + mean_runs["bad"]) / 2 / FIXED
     figures.append(figure(NAME, saved, f"runs of the sequential test over a fixed {FIXED}", n=2 * repeats, goal="<= 0.6", ok=saved <= 0.6, baseline=1.0))  # fmt: skip
-    count = 12 if small else 1500
+    count = 4 if small else 1000
     schedule: dict[Mode, dict[str, Any]] = {}
     for mode in (Mode.STANDARD, Mode.FULL):
         world = World(mode=mode)

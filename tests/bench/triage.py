@@ -36,7 +36,9 @@ def naive(with_skill: Share, without_skill: Share) -> TriageClass:
     return rates.get(with_skill.rate or 0.0, TriageClass.FLAKY)
 
 
-def measure(suites: int, rng: Random) -> tuple[Counter[tuple[TriageClass, TriageClass]], Counter[tuple[TriageClass, TriageClass]]]:
+def measure(
+    suites: int, rng: Random
+) -> tuple[Counter[tuple[TriageClass, TriageClass]], Counter[tuple[TriageClass, TriageClass]]]:
     """(true class, label) of every assertion: by the production code, by the naive rule."""
     found: Counter[tuple[TriageClass, TriageClass]] = Counter()
     naively: Counter[tuple[TriageClass, TriageClass]] = Counter()
@@ -72,7 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind in KINDS:
         precision, recall, unsaid = scores(found, kind)
         other_precision, other_recall, _ = scores(naively, kind)
-        rows.append([kind.value, f"{precision:.3f}", f"{recall:.3f}", f"{unsaid:.3f}", f"{other_precision:.3f}", f"{other_recall:.3f}"])
+        rows.append(
+            [
+                kind.value,
+                f"{precision:.3f}",
+                f"{recall:.3f}",
+                f"{unsaid:.3f}",
+                f"{other_precision:.3f}",
+                f"{other_recall:.3f}",
+            ]
+        )
         for name, value, baseline in (("precision", precision, other_precision), ("recall", recall, other_recall)):
             figures.append(
                 figure(NAME, value, f"{name} of {kind.value}", n=suites * 10, goal=">= 0.95 of what gets a label", ok=value >= 0.95, baseline=baseline)
@@ -80,7 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     head = ["class", "precision", "recall of labelled", "called under-powered", "naive precision", "naive recall"]
     print(table(head, rows))
     if not small:
-        write_section(NAME, "Triage of assertions (J17)", f"{suites} suites of 10 cases x {RUNS} runs.\n\n{markdown_table(head, rows)}")
+        write_section(
+            NAME,
+            "Triage of assertions (J17)",
+            f"{suites} suites of 10 cases x {RUNS} runs.\n\n{markdown_table(head, rows)}",
+        )
     print(last_line(figures))
     return 0
 

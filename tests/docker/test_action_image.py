@@ -96,23 +96,25 @@ def test_the_clients_of_the_providers_and_of_github_find_authorities_to_trust(im
 def test_the_tool_user_reads_nothing_of_the_gate(image: str) -> None:
     """The same image can be the sandbox: what judges is out of reach for what is judged."""
     confined = ("--user", "65534:65534", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
-    for command in (
+    attempts = (
         "ls /opt/skill-gate",
         "cat /opt/skill-gate/app/entrypoint.py",
         "cat /opt/skill-gate/app/gate/llm/prompts/grader.md",
         "/opt/skill-gate/venv/bin/python -c pass",
         "ls -d /opt/skill-gate/app/gate",
-        "/opt/skill-gate/post",
-    ):
-        assert in_image(image, command).returncode == 0 or command.endswith("post"), command
-        denied = in_image(image, command, *confined)
-        assert denied.returncode != 0, command
-        assert "denied" in denied.stderr, (command, denied.stderr)
-        assert denied.stdout == ""
-    assert in_image(image, "find / -xdev -path '*skill?gate*' -readable 2>/dev/null", *confined).stdout == ""
-    assert in_image(image, "python3 -c 'import gate'", *confined).returncode != 0
-    assert in_image(image, "find /opt/skill-gate ! -type l -perm /077").stdout == ""
-    assert in_image(image, "find / -xdev -type f -perm /6000").stdout == ""
+        "head -c 1 /opt/skill-gate/post",
+    )
+    script = "; ".join(f"{attempt} >/dev/null 2>>/tmp/said; echo $?" for attempt in attempts)
+    assert in_image(image, script).stdout.split() == ["0"] * len(attempts)  # root can: these are the right names
+    denied = in_image(image, f"{script}; grep -ci denied /tmp/said", *confined).stdout.split()
+    assert "0" not in denied[:-1]
+    assert denied[-1] == str(len(attempts))
+    look = (
+        "find / -xdev -path '*skill?gate*' -readable 2>/dev/null; python3 -c 'import gate' 2>/dev/null && echo imported"
+    )
+    assert in_image(image, look, *confined).stdout == ""
+    loose = "find /opt/skill-gate ! -type l -perm /077; find / -xdev -type f -perm /6000"
+    assert in_image(image, loose).stdout == ""
 
 
 def test_the_image_as_sandbox_gives_the_demonstration_the_same_verdicts(image: str, tmp_path: Path) -> None:

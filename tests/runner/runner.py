@@ -107,6 +107,7 @@ class Runner:
         self._socket = socket
         self._client = docker.from_env()
         self._running: list[Step] = []
+        self._containers: list[str] = []
         self._last: dict[str, str] = {}
         self._state: dict[str, str] = {}
         self.paths.make()
@@ -190,6 +191,10 @@ class Runner:
             raise LookupError("the action has no post-entrypoint")
         return self._start(str(entrypoint), [str(item) for item in self.action["runs"].get("args") or ()], []).wait()
 
+    def left_behind(self) -> list[str]:
+        """Containers and volumes of all steps so far that are on the engine now: to be empty after the post step."""
+        return [one for name in self._containers if name for one in owned_by(self._client, f"{name[:12]}:")]
+
     def _start(self, entrypoint: str, arguments: list[str], unknown: list[str]) -> Step:
         suffix = random.token_hex(8)
         files = {variable: self.paths.commands / f"{prefix}{suffix}" for variable, prefix in _FILES.items()}
@@ -222,6 +227,7 @@ class Runner:
     def _finish(self, step: Step, state: Mapping[str, str]) -> list[str]:
         """Keep the state for the post step; returns what in the workspace is not the runner's."""
         self._running.remove(step)
+        self._containers.append(step.container())
         self._state |= state
         self._secrets = tuple(step.commands.masks | set(self._secrets))  # a mask holds to the end of the job
         mine = os.geteuid() or RUNNER_UID

@@ -150,3 +150,37 @@ def test_the_paired_interval_holds_the_difference_mirrors_and_rises_with_each_im
 def test_pairs_that_are_not_there_have_no_difference() -> None:
     with pytest.raises(ValueError, match="at least one pair"):
         statistics.paired_difference(0, 0, 0, 0)
+
+
+def test_a_rate_is_corrected_for_a_judge_that_passes_too_much() -> None:
+    """judging.md 0.1: 80 % passed by a judge with TPR .96 and TNR .25 means about 24 %; such a judge is refused."""
+    lenient = statistics.corrected_rate(80, 100, true_passed=96, true_asked=100, false_failed=25, false_asked=100)
+    assert lenient is None
+    fair = statistics.corrected_rate(80, 100, true_passed=96, true_asked=100, false_failed=60, false_asked=100)
+    assert fair is not None
+    assert fair.rate == pytest.approx((0.8 + 0.6 - 1) / (0.96 + 0.6 - 1))
+    assert fair.low < fair.rate < fair.high
+    perfect = statistics.corrected_rate(7, 10, true_passed=50, true_asked=50, false_failed=50, false_asked=50)
+    assert perfect is not None
+    assert perfect.rate == pytest.approx(0.7)
+
+
+def test_a_corrected_rate_lies_in_its_interval_and_both_are_rates() -> None:
+    for passed in range(11):
+        for true_passed in range(6, 11):
+            for false_failed in range(6, 11):
+                found = statistics.corrected_rate(
+                    passed, 10, true_passed=true_passed, true_asked=10, false_failed=false_failed, false_asked=10
+                )
+                if true_passed + false_failed < 13:
+                    assert found is None
+                    continue
+                assert found is not None
+                assert 0 <= found.low <= found.rate <= found.high <= 1
+
+
+@pytest.mark.parametrize("wrong", [{"total": 0}, {"true_asked": 0}, {"false_failed": 11}])
+def test_no_rate_is_corrected_by_nothing(wrong: dict[str, int]) -> None:
+    counts = {"total": 10, "true_passed": 0, "true_asked": 10, "false_failed": 10, "false_asked": 10} | wrong
+    with pytest.raises(ValueError, match="expected 0 <= passed"):
+        statistics.corrected_rate(0, counts.pop("total"), **counts)

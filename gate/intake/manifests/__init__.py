@@ -80,7 +80,7 @@ def read_manifests(
     claude = plugin_json.owner(tree_paths, skill_path)
     results = []
     if claude is not None:
-        found = plugin_json.check(tree_paths, read, skill_path)
+        found = plugin_json.check(tree_paths, read, skill_path, exists=ground.index.exists)
         results.append(by_form("plugin-json", joined(claude, plugin_json.PLACE), found))
     results += [kind(ground) for kind in _KINDS]
     signatures = [kind(ground) for kind in _SIGNATURES]

@@ -39,8 +39,17 @@ def owner(tree_paths: Collection[str], skill_path: str) -> str | None:
         folder = posixpath.dirname(folder) or "."
 
 
-def check(tree_paths: Collection[str], read: Callable[[str], bytes | None], skill_path: str) -> tuple[Finding, ...]:
-    """Everything that is wrong with the manifest that owns the skill; empty where there is none."""
+def check(
+    tree_paths: Collection[str],
+    read: Callable[[str], bytes | None],
+    skill_path: str,
+    *,
+    exists: Callable[[str], bool] | None = None,
+) -> tuple[Finding, ...]:
+    """Everything that is wrong with the manifest that owns the skill; empty where there is none.
+
+    ``exists`` says whether a file or a folder is there, for trees so large that looking through all paths takes long.
+    """
     folder = owner(tree_paths, skill_path)
     if folder is None:
         return ()
@@ -61,18 +70,25 @@ def check(tree_paths: Collection[str], read: Callable[[str], bytes | None], skil
     if not isinstance(parsed.value, dict):
         notes.add(Level.ERROR, "no-object", "an object was expected", line=1, remedy='Start it with {"name": "…"}.')
         return notes.all()
-    _Manifest(parsed.value, Lines(text).of_keys(), folder, tree_paths, notes).check(skill_path)
+    _Manifest(parsed.value, Lines(text).of_keys(), folder, exists or _among(tree_paths), notes).check(skill_path)
     return notes.all()
+
+
+def _among(tree_paths: Collection[str]) -> Callable[[str], bool]:
+    def exists(path: str) -> bool:
+        return path == "." or path in tree_paths or any(item.startswith(f"{path}/") for item in tree_paths)
+
+    return exists
 
 
 class _Manifest:
     def __init__(
-        self, value: dict[str, Any], lines: dict[str, int], folder: str, tree_paths: Collection[str], notes: Notes
+        self, value: dict[str, Any], lines: dict[str, int], folder: str, exists: Callable[[str], bool], notes: Notes
     ) -> None:
         self._value = value
         self._lines = lines
         self._folder = folder
-        self._paths = tree_paths
+        self._exists = exists
         self._notes = notes
 
     def check(self, skill_path: str) -> None:
@@ -158,9 +174,6 @@ class _Manifest:
         """Repository-relative form of a plugin path."""
         clean = posixpath.normpath(path)
         return self._folder if clean == "." else joined(self._folder, clean)
-
-    def _exists(self, path: str) -> bool:
-        return path == "." or path in self._paths or any(item.startswith(f"{path}/") for item in self._paths)
 
     def _reaches(self, skill_path: str) -> None:
         """Hosts load the children of ``skills/``, and each path of the key ``skills`` with its children."""

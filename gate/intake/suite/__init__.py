@@ -41,6 +41,8 @@ from gate.intake.yaml_text import Node, Problem
 __all__ = ["DIALECTS", "Reading", "is_suite_file", "is_suite_name", "read_evals", "read_suite", "suite_removals"]
 
 MAX_SUITE_BYTES = 8 * 1024 * 1024
+MAX_CASES = 5_000
+"""In one file; the largest real one has 169."""
 
 DIALECTS: tuple[Dialect, ...] = (
     skill_gate_yaml.DIALECT,
@@ -73,9 +75,10 @@ _EVAL_ENDS = (*documents.ENDS, cases_md.END)
 _EVAL_NAMES = (
     "eval.yaml", "eval.yml", "evals.yaml", "evals.yml", "evals.jsonl", "eval_set.json", "eval_queries.json",
     "trigger_eval.json", "trigger-eval.json", "trigger-queryset.json", "skill-gate.yaml", "skill-gate.yml",
-    "triggers.yaml", "triggers.yml", "case.yaml", "case.yml",
 )  # fmt: skip
 """Names that nobody gives to anything else: one that cannot be parsed is an error."""
+_INNER_NAMES = ("triggers.yaml", "triggers.yml", "case.yaml", "case.yml")
+"""The same, but only in an evals folder: elsewhere they may be anything."""
 _ELSEWHERE = ("references/evals.yaml", "references/evals.yml", "references/evals.json", "tests/eval.yaml", "tests/eval.yml",
               ".sklab/tests/triggers.yaml")  # fmt: skip
 _CASE_FOLDERS = ("cases", "scenarios", "tasks", "evals", "evaluations")
@@ -226,6 +229,10 @@ class _Room:
         if file.size_bytes > MAX_SUITE_BYTES or file.size_bytes != len(file.data):
             return None, (Problem(f"the suite has {file.size_bytes} bytes; at most {MAX_SUITE_BYTES} are read"),)
         root, text, problems = documents.parse_document(file)
+        lists = [root] if root and root.is_list else list(root.value.values()) if root and root.is_map else []
+        most = max((len(item.value) for item in lists if item.is_list), default=0)
+        if most > MAX_CASES:
+            return None, (Problem(f"this holds a list of {most} entries; at most {MAX_CASES} are read", 1),)
         if root is None and not problems and _is_ours(file):
             root = Node(1, 1, None)
         if problems and text.strip().endswith(".json") and "\n" not in text.strip():
@@ -350,7 +357,8 @@ def _rank(lower: str, *, inside: bool = True) -> int | None:
         return _PLACES.index(lower)
     folder, name = posixpath.split(lower)
     parts = folder.split("/") if folder else []
-    sure = is_suite_name(name) and (name != "evals.json" or not inside)
+    sure = is_suite_name(name)
+    inner = sure or name in _INNER_NAMES
     if lower in _ELSEWHERE:
         return _SURE
     if not name.endswith(_EVAL_ENDS):
@@ -362,9 +370,9 @@ def _rank(lower: str, *, inside: bool = True) -> int | None:
             return None
         parts = parts[1:]
     if not parts:
-        return _SURE if sure else _LOOSE
+        return _SURE if inner else _LOOSE
     if any(part in _DATA_FOLDERS for part in parts):
         return None
-    if sure:
+    if inner:
         return _SURE
     return _LOOSE if parts[-1] in _CASE_FOLDERS else None

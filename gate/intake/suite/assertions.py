@@ -33,6 +33,8 @@ _ALIASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "matches": ("response_matches", "pattern", ("pattern", "value", "regex", "expected", "text")),
     "not_matches": ("response_not_matches", "pattern", ("pattern", "value", "regex", "expected", "text")),
     "file_exists": ("file_exists", "path", ("path", "file", "value", "pattern", "expected")),
+    "file_absent": ("file_absent", "path", ("path", "file", "value", "expected")),
+    "equals": ("response_equals", "text", ("value", "expected", "text")),
 }
 _SPELLINGS = {
     "contains": "contains", "output_contains": "contains", "includes": "contains", "response_contains": "contains",
@@ -40,7 +42,7 @@ _SPELLINGS = {
     "response_not_contains": "not_contains",
     "regex": "matches", "matches": "matches", "output_matches": "matches", "pattern": "matches",
     "not_regex": "not_matches", "not_matches": "not_matches", "output_not_matches": "not_matches",
-    "file_exists": "file_exists",
+    "file_exists": "file_exists", "file_not_exists": "file_absent", "equals": "equals", "output_equals": "equals",
 }  # fmt: skip
 _LITERAL = {"contains": "matches", "not_contains": "not_matches"}
 _REGEX_SIGNS = re.compile(r"[\\|*+?^$\[\](){}]")
@@ -53,6 +55,7 @@ class Assertions:
         """``severity``: of an expectation that gives none."""
         self.complaints: list[Complaint] = []
         self._severity = severity
+        self._texts: set[str] = set()
         self._checks: list[Check] = []
         self._expectations: list[Expectation] = []
         for key in _LISTS:
@@ -74,6 +77,10 @@ class Assertions:
             value = [{"name": name, "text": text} for name, text in value.items()]
         if not isinstance(value, list):
             self.complaints.append(Complaint(f"{key} is not a list", remedy="Write a list of texts."))
+            return
+        if len(value) > building.MAX_ASSERTIONS:
+            message = f"{key} holds {len(value)} entries; at most {building.MAX_ASSERTIONS} are read"
+            self.complaints.append(Complaint(message, remedy="Write several cases."))
             return
         for position, item in enumerate(value, 1):
             try:
@@ -161,11 +168,12 @@ class Assertions:
         )
 
     def _expect(self, text: str, about: Mapping[str, Json]) -> None:
-        if any(item.text == text for item in self._expectations):
+        if text in self._texts:
             return  # the same sentence under two keys
         precision: Any = about.get("precision")
         if precision is not None and precision not in _PRECISIONS:
             raise Complaint(f'precision "{short(precision)}" is unknown; one of {", ".join(_PRECISIONS)} was expected')
+        self._texts.add(text)
         self._expectations.append(
             Expectation(
                 id=_id_of(about),

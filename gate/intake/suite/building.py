@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,6 +20,8 @@ _PARAMETERS: TypeAdapter[Any] = TypeAdapter(CheckParameters)
 _MODELS: dict[str, Any] = {
     model.model_fields["kind"].default: model for model in get_args(get_args(CheckParameters)[0])
 }
+MAX_ASSERTIONS = 2_000
+"""In one list of a case; real ones have under fifty."""
 _STRIPPED = ("evals", "files", "fixtures")
 
 
@@ -164,23 +166,40 @@ def slug(name: str) -> str:
     return plain if len(plain) >= (1 if name.isascii() else 3) else ""
 
 
-def stable_id(name: str, prompt: str, taken: Collection[str], prefix: str = "case") -> str:
-    """An id for a case that has none: it does not move when another case is put before it.
+class Ids:
+    """Makes ids for cases that have none. An id does not move when another case is put before its own.
 
-    The slug of its name where there is one (with the digest behind it where that is taken), else ``case-`` and the first
-    8 hex digits of SHA-256 over the prompt with white space collapsed. Only equal prompts are told apart by position
-    (``-2`` …).
+    It is the slug of the case's name where there is one (with the digest behind it where that is taken), else ``case-`` and
+    the first 8 hex digits of SHA-256 over the prompt with white space collapsed. Only equal prompts are told apart by
+    position (``-2`` …).
     """
-    digest = sha256_hex(" ".join(prompt.split()).encode("utf-8", "backslashreplace"))[:8]
-    readable = slug(name)
-    found = readable or f"{prefix}-{digest}"
-    if readable and found in taken:
-        found = f"{readable}-{digest}"
-    number = 2
-    first = found
-    while found in taken:
-        found, number = f"{first}-{number}", number + 1
-    return found
+
+    def __init__(self, taken: Iterable[str] = (), prefix: str = "case") -> None:
+        """``taken``: every id that a file gives itself, also further down."""
+        self._taken = set(taken)
+        self._prefix = prefix
+        self._next: dict[str, int] = {}
+
+    def keep(self, given: str) -> str:
+        """``given``, which is taken now; empty where it was taken already."""
+        if not given or given in self._taken:
+            return ""
+        self._taken.add(given)
+        return given
+
+    def make(self, name: str, prompt: str) -> str:
+        """An id that nobody has; it is taken now."""
+        digest = sha256_hex(" ".join(prompt.split()).encode("utf-8", "backslashreplace"))[:8]
+        readable = slug(name)
+        first = readable or f"{self._prefix}-{digest}"
+        if readable and first in self._taken:
+            first = f"{readable}-{digest}"
+        found = first
+        while found in self._taken:
+            self._next[first] = self._next.get(first, 1) + 1
+            found = f"{first}-{self._next[first]}"
+        self._taken.add(found)
+        return found
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -13,7 +13,6 @@ from gate.intake.yaml_text import Node
 
 END = ".cases.md"
 
-_HEADING = re.compile(r"#[ \t]+(?P<name>.*?)[ \t#]*")
 _QUOTE = re.compile(r" {0,3}> ?(?P<text>.*)")
 _ITEM = re.compile(r"\s*[-*+][ \t]+\[[ xX]?\][ \t]*(?P<text>.*)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -33,21 +32,24 @@ def document(text: str) -> Node:
             continue
         if fence:
             continue
-        if heading := _HEADING.fullmatch(line):
-            case, quote = {"name": Node(number, 1, heading["name"], heading["name"])}, []
+        if line.startswith(("# ", "#\t")):
+            name = line[1:].strip().rstrip("#").rstrip()
+            case = {"name": Node(number, 1, name, name)}
             cases.append(Node(number, 1, case))
         elif not case:
             continue
         elif quoted := _QUOTE.fullmatch(line):
+            if "prompt" not in case:
+                case["prompt"] = Node(number, 1, quote := [])
             quote.append(quoted["text"])
-            first = case.get("prompt", Node(number, 1, ""))
-            case["prompt"] = Node(first.line, 1, "\n".join(quote).strip(), "\n".join(quote).strip())
         elif (item := _ITEM.fullmatch(line)) and item["text"].strip():
             case.setdefault("expectations", Node(number, 1, [])).value.append(
                 Node(number, 1, item["text"], item["text"])
             )
     # A heading without a prompt and without items is a title of the page.
     kept = [item for item in cases if "prompt" in item.value or "expectations" in item.value]
+    for prompt in (item.value["prompt"] for item in kept if "prompt" in item.value):
+        prompt.value = prompt.source = "\n".join(prompt.value).strip()
     return Node(1, 1, {_KEY: Node(1, 1, kept)})
 
 

@@ -13,6 +13,8 @@ from gate.intake.yaml_text import Node, Problem, parse_yaml, wrapped
 
 ENDS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".csv")
 MAX_VALUES = 200_000
+_KEYS = 200
+"""Keys of an outermost JSON object that get their own line; no suite has more."""
 _LINED = 12
 """Outermost lists of a JSON object whose items get their own line."""
 
@@ -44,7 +46,7 @@ def _json(text: str) -> tuple[Node | None, str, tuple[Problem, ...]]:
     lines = Lines(text)
     if isinstance(value, list):
         _put_lines(root, lines.of_items())
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and len(value) <= _KEYS:
         starts = lines.of_keys()
         for key, node in root.value.items():
             node.line = starts.get(key, 1)

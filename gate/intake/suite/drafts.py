@@ -39,6 +39,7 @@ class File:
         self._cases: list[tuple[Case, bool]] = []
         self._seen: dict[str, int] = {}
         self._triggers: list[TriggerCase] = []
+        self._trigger_ids = building.Ids(prefix="trigger")
         self._unapplied: set[str] = set()
         self._position = 0
 
@@ -97,10 +98,9 @@ class File:
 
     def trigger(self, query: str, should: bool, node: Node, given_id: str = "") -> None:
         """A prompt that tells when the skill should be opened."""
-        taken = {item.id for item in self._triggers}
         self._triggers.append(
             TriggerCase(
-                id=given_id if given_id and given_id not in taken else building.stable_id("", query, taken, "trigger"),
+                id=self._trigger_ids.keep(given_id) or self._trigger_ids.make("", query),
                 query=query,
                 should_trigger=should,
                 path=self.notes.path,
@@ -132,13 +132,12 @@ class File:
             )
         say_triggers(self.source, self._triggers)
         cases: list[Case] = []
-        taken = set(self._seen)
+        ids = building.Ids(self._seen)
         without_id: set[str] = set()
         for case, given in self._cases:
             if not given:
-                name = building.stable_id(case.name, case.prompt, taken)
+                name = ids.make(case.name, case.prompt)
                 case = case.model_copy(update={"eval_id": name})  # noqa: PLW2901 - the same case, named
-                taken.add(name)
                 without_id.add(name)
             cases.append(building.finished(case))
         return Read(self.dialect, tuple(cases), frozenset(without_id), tuple(self._triggers))
@@ -158,6 +157,7 @@ class Draft:
         self._name = name
         self._checks: list[Check] = []
         self._expectations: list[Expectation] = []
+        self._texts: set[str] = set()
         self._triggers = 0
         self._unread: list[str] = []
 
@@ -198,6 +198,9 @@ class Draft:
         """The texts under a key: a list, or one text."""
         found = (node or self.node).value.get(key)
         if found is None or found.value is None:
+            return []
+        if found.is_list and len(found.value) > building.MAX_ASSERTIONS:
+            self.complain(f"{key} holds {len(found.value)} entries; at most {building.MAX_ASSERTIONS} are read", found)
             return []
         result = []
         for item in found.value if found.is_list else [found]:
@@ -282,7 +285,8 @@ class Draft:
     def expect(self, text: str, *, given_id: str = "", severity: Severity = Severity.SHOULD) -> None:
         """Prose: judged by the grader, never matched by words."""
         clean = re.sub(r"\s+", " ", text).strip()
-        if clean and all(item.text != clean for item in self._expectations):
+        if clean and clean not in self._texts:
+            self._texts.add(clean)
             self._expectations.append(Expectation(id=given_id, text=clean, severity=severity))
 
     def fixture(self, reference: Json, destination: str | None = None, node: Node | None = None) -> None:

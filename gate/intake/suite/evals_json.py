@@ -124,7 +124,7 @@ class _Reader:
         found: list[Case] = []
         without_id: set[str] = set()
         seen: dict[str, int] = {}
-        chosen = {_given_id(item) for item, _ in self._items if isinstance(item, dict)}
+        ids = building.Ids(_given_id(item) for item, _ in self._items if isinstance(item, dict))
         for position, (item, line) in enumerate(self._items, 1):
             self._line = line
             self._label = f"case {position}: "
@@ -132,7 +132,7 @@ class _Reader:
                 self._complain(f"this is {_kind(item)}; an object was expected")
                 continue
             given = self._id(item)
-            eval_id = given or building.stable_id(_name(item), _prompt(item) or str(position), {*seen, *chosen})
+            eval_id = given or ids.make(_name(item), _prompt(item) or str(position))
             if given:
                 self._label = f'case "{short(eval_id)}": '
             else:

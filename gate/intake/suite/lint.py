@@ -61,6 +61,8 @@ def lint(cases: Iterable[Case], paths: Mapping[str, str]) -> list[Finding]:
 def could_be_exact(text: str) -> dict[str, Json] | None:
     """The check that decides a sentence, where the whole sentence says nothing else; None where a judge is needed."""
     clean = " ".join(text.split()).rstrip(".。 ")
+    if len(clean) > _LONGEST or not _HINT.search(clean):
+        return None
     for pattern, make in _RULES:
         found = pattern.fullmatch(clean)
         check = make(*found.groups()) if found else None
@@ -120,6 +122,8 @@ def _rule(pattern: str) -> re.Pattern[str]:
 
 
 _LENGTH = rf"(?:{_WHO} )?(?:is |has |contains |stays |uses |must be |should be )?(?:between )?"
+_LONGEST = 300
+_HINT = re.compile(rf"[{_QUOTES}\d]|words|字|heading|calls?|\.\w", re.IGNORECASE)
 _RULES: tuple[tuple[re.Pattern[str], Callable[..., dict[str, Json] | None]], ...] = (
     (_rule(rf"{_LENGTH}(?:at most|no more than|not more than|up to|a maximum of|max(?:imum)?(?: of)?|not longer than) {_N} words"
            r"(?: long| in length)?"), lambda n: _words(None, n)),

@@ -17,20 +17,40 @@ from collections.abc import Callable, Collection, Iterable
 
 from gate.domain.skill import Skill, SkillFile
 from gate.intake.notes import shown
+from gate.intake.suite import is_suite_name
 
 MAX_ROOMS = 20
 """Folders a skill; nobody has more."""
 
 _ROOTS = frozenset(("evals", "eval", "evaluations", "tests", "test"))
 _ROOT = re.compile(r"(?:^|/)(?:evals?|evaluations|tests?)/", re.IGNORECASE)
+_CASES = ("cases", "tasks", "scenarios")
 _ENDS = (".yaml", ".yml", ".json", ".jsonl", ".csv", ".cases.md")
-_SKILL_LINE = rb"""(?m)^\s*"?skill(?:_name)?"?\s*:\s*["']?%s["']?\s*,?\s*(?:#.*)?$"""
+_SKILL_LINE = rb"""(?m)^[ \t]*"?skill(?:_name)?"?[ \t]*:[ \t]*["']?%s["']?[ \t]*,?[ \t]*(?:#.*)?\r?$"""
 
 
 def candidates(paths: Iterable[str]) -> list[str]:
     """The paths that could be evals outside a skill; of most trees, few."""
     # The cheap question first: trees have 100,000 paths.
     return [path for path in paths if path.endswith(_ENDS) and _ROOT.search(path)]
+
+
+def changed_elsewhere(changed: Iterable[str], live: Collection[str]) -> dict[str, set[str]]:
+    """Skill folder -> changed suite files outside it that are tied to it by name: who changes what judges a skill changes
+    the skill. Files that only a suite could name (fixtures) are not looked at: the tree is not read for this."""
+    suites = [path for path in candidates(changed) if is_suite_name(path) or path.split("/")[-2].lower() in _CASES
+              or path.lower().endswith(("/case.yaml", "/case.yml"))]  # fmt: skip
+    found: dict[str, set[str]] = {}
+    if suites and "." not in live:
+        outside = Outside(suites, live)
+        for folder in live:
+            for room, shared in outside.rooms(folder):
+                name = posixpath.basename(folder).lower()
+                below = {path for path in suites if path.startswith(f"{room}/")}
+                named = {path for path in below if name in posixpath.basename(path).lower()}
+                if below and (named or not shared):
+                    found.setdefault(folder, set()).update(named if shared else below)
+    return found
 
 
 class Outside:

@@ -8,7 +8,7 @@ base's version of a changed case is run as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, get_args, get_args
+from typing import Any, TypeVar, get_args
 
 from gate.domain.base import Severity, digest_of
 from gate.domain.checks import ArmName, Check
@@ -109,7 +109,6 @@ def _loosened_check(old: Check, new: Check) -> list[str]:
     if _STRICTNESS[new.severity] < _STRICTNESS[old.severity]:
         found.append(f"the severity of the check {_named(old)} is lowered from {old.severity} to {new.severity}")
     found += _narrowed_check(old, new)
-    found += _scope(old, new)
     if new.parameters == old.parameters:
         return found
     before, after = old.parameters.model_dump(), new.parameters.model_dump()
@@ -202,17 +201,6 @@ def _narrower(kind: str, name: str, old: Any, new: Any) -> bool:
     if (kind, name) in _FEWER_IS_TIGHTER:
         return set(new) <= set(old)
     return False
-
-
-def _scope(old: Check, new: Check) -> list[str]:
-    """A check that is asked of fewer arms, or whose failure is excused."""
-    found = []
-    if new.arms and not set(old.arms or get_args(ArmName)) <= set(new.arms):
-        found.append(f"the check {_named(old)} is asked of fewer arms ({', '.join(new.arms)})")
-    issue = new.known_issue
-    if issue is not None and (old.known_issue is None or issue.expires > old.known_issue.expires):
-        found.append(f"a failure of the check {_named(old)} is excused until {short(issue.expires)}")
-    return found
 
 
 def _loosened_expectation(old: Expectation, new: Expectation) -> list[str]:

@@ -152,10 +152,10 @@ class _Reader:
         found: list[Case] = []
         without_id: set[str] = set()
         lines: dict[str, int] = {}
-        chosen = {self._id(node, say=False) for node in cases.value or []}
+        ids = building.Ids(self._id(node, say=False) for node in cases.value or [])
         for position, node in enumerate(cases.value or [], 1):
             given = self._id(node)
-            eval_id = given or self._stable_id(node, position, {*lines, *chosen})
+            eval_id = given or self._made_id(node, position, ids)
             if not given:
                 without_id.add(eval_id)
             if eval_id in lines:
@@ -182,10 +182,10 @@ class _Reader:
             self._complain(f"id is {given.kind}; text or a number was expected", given)
         return ""
 
-    def _stable_id(self, node: Node, position: int, taken: set[str]) -> str:
+    def _made_id(self, node: Node, position: int, ids: building.Ids) -> str:
         values = [node.value[key].value if node.is_map and key in node.value else None for key in ("name", "prompt")]
         name, prompt = (value if isinstance(value, str) else "" for value in values)
-        return building.stable_id(name, prompt or str(position), taken)
+        return ids.make(name, prompt or str(position))
 
     def _case(self, node: Node, eval_id: str) -> Case | None:
         before = len(self._notes.items)

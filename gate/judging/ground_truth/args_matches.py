@@ -27,7 +27,8 @@ def evaluate(parameters: ArgsMatches, facts: Facts) -> Answer:
     if not calls:
         return Answer(CheckStatus.FAILED, expected, "the tool was never called")
     # Arguments that could not be read may hold anything: that a field is absent from them is not shown.
-    answers = [call.args is not None and met(values_at(call.args, parts), parameters, facts) for call in calls]
+    held = met([values_at(call.args, parts) for call in calls], parameters, facts)
+    answers = [call.args is not None and holds for call, holds in zip(calls, held, strict=True)]
     passed = all(answers) if which == "all" else any(answers)
     shown_call = calls[answers.index(passed)] if passed in answers else calls[0]
     if shown_call.args is None:

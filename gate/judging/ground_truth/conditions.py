@@ -31,22 +31,44 @@ def said(condition: Condition, day: str) -> str:
     return " and ".join(parts)
 
 
-def met(values: Sequence[Any], condition: Condition, facts: Facts) -> bool:
-    """Whether the values at a path meet a condition. No value meets only ``present: false``.
+def met(holders: Sequence[Sequence[Any]], condition: Condition, facts: Facts) -> list[bool]:
+    """For each holder whether the values at its path meet a condition. No value meets only ``present: false``.
 
     Raises NotCheckableError for a pattern without an answer.
     """
     if condition.present is False:
-        return not values
-    answers = [_holds(value, condition, facts) for value in values]
-    return any(answers) if condition.values == "any" else bool(answers) and all(answers)
-
-
-def _holds(value: Any, condition: Condition, facts: Facts) -> bool:
+        return [not values for values in holders]
     day = facts.record.run_date
-    if condition.contains is not None and not _contains(value, computed(condition.contains, day)):
+    contains, one_of = computed(condition.contains, day), computed(condition.one_of, day)
+    matching = _matching(holders, condition, facts)
+
+    def answered(values: Sequence[Any]) -> bool:
+        answers = [_holds(value, condition, contains, one_of, matching) for value in values]
+        return any(answers) if condition.values == "any" else bool(answers) and all(answers)
+
+    return [answered(values) for values in holders]
+
+
+def _matching(holders: Sequence[Sequence[Any]], condition: Condition, facts: Facts) -> frozenset[str] | None:
+    """The texts among the values in which the pattern is found, asked for all at once; None: there is no pattern."""
+    if condition.pattern is None:
+        return None
+    pattern = computed(condition.pattern, facts.record.run_date, quote=re.escape)
+    # A text that stands in many calls is searched once, and in the same order whatever it hashes to.
+    texts = list(dict.fromkeys(value for values in holders for value in values if isinstance(value, str)))
+    try:
+        found = facts.regex.matches(pattern, [normalised(text) for text in texts])
+    except RegexError as error:
+        raise NotCheckableError(str(error)) from None
+    return frozenset(text for text, hit in zip(texts, found, strict=True) if hit)
+
+
+def _holds(
+    value: Any, condition: Condition, contains: str | None, one_of: list[Any] | None, matching: frozenset[str] | None
+) -> bool:
+    if contains is not None and not _contains(value, contains):
         return False
-    if condition.one_of is not None and not any(same(value, item) for item in computed(condition.one_of, day)):
+    if one_of is not None and not any(same(value, item) for item in one_of):
         return False
     if condition.min is not None or condition.max is not None:
         # A number written as text is a text: whoever wants it as a number has another check.
@@ -56,13 +78,7 @@ def _holds(value: Any, condition: Condition, facts: Facts) -> bool:
             return False
         if condition.max is not None and value > condition.max:
             return False
-    if condition.pattern is None:
-        return True
-    pattern = computed(condition.pattern, day, quote=re.escape)
-    try:
-        return isinstance(value, str) and facts.regex.search(pattern, normalised(value)) is not None
-    except RegexError as error:
-        raise NotCheckableError(str(error)) from None
+    return matching is None or (isinstance(value, str) and value in matching)
 
 
 def _contains(value: Any, wanted: str) -> bool:

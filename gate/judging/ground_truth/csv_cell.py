@@ -28,7 +28,8 @@ def evaluate(parameters: CsvCell, facts: Facts) -> Answer:
     )
     expected = f"{clip(str(wanted))}{within} in {clip(str(parameters.column))} of {where} of {clip(path)}"
     place = facts.file_text(path)
-    names, rows = _table(place, parameters)
+    key = ("csv", path, parameters.delimiter, str(parameters.header))
+    names, rows = facts.remembered(key, lambda: _table(place, parameters))
     index = _column(parameters.column, names, place)
     line, row = _row(parameters, names, rows, place, day)
     if index >= len(row):

@@ -18,5 +18,5 @@ def evaluate(parameters: JsonMatches, facts: Facts) -> Answer:
     expected = f"{clip(parameters.field)} {said(parameters, facts.record.run_date)} in {clip(path)}"
     value, place = json_at(facts, path)
     values = values_at(value, parts)
-    status = CheckStatus.PASSED if met(values, parameters, facts) else CheckStatus.FAILED
+    status = CheckStatus.PASSED if met([values], parameters, facts)[0] else CheckStatus.FAILED
     return Answer(status, expected, f"{clip(parameters.field)}: {seen(values)} in {place.name}", place.block)

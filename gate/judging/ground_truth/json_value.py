@@ -14,7 +14,7 @@ _FENCE = re.compile(r"^```[^\n`]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 def json_at(facts: Facts, path: str) -> tuple[Any, Place]:
     """The value and where it is from. Raises NotCheckableError where it is missing or not exactly one JSON value."""
     place = facts.text_of(path)
-    return json_of(place, whole=path != RESPONSE), place
+    return facts.remembered(("json", path), lambda: json_of(place, whole=path != RESPONSE)), place
 
 
 def json_of(place: Place, *, whole: bool) -> Any:

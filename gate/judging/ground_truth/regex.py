@@ -72,12 +72,7 @@ class RegexSearch:
         """
         flags = re.IGNORECASE if ignore_case else 0
         compiled = _compiled(pattern, int(flags))
-        texts = tuple(texts)
-        longest, size = max(map(len, texts), default=0), sum(map(len, texts))
-        if longest > TEXT_LIMIT:
-            raise RegexError(f"the text has {longest} characters, more than the {TEXT_LIMIT} that are searched")
-        if size > GROUP_LIMIT:
-            raise RegexError(f"the texts have {size} characters, more than the {GROUP_LIMIT} that are searched")
+        texts, size = _within_limits(texts)
         if not _BRANCHES.search(pattern):  # one way to match at each place: linear
             for index, text in enumerate(texts):
                 found = compiled.search(text)
@@ -86,9 +81,26 @@ class RegexSearch:
             return None
         return self._ask(pattern, int(flags), texts, matching, size)
 
+    def matches(self, pattern: str, texts: Sequence[str]) -> list[bool]:
+        """For each text whether a pattern is found in it. Raises RegexError as ``search`` does."""
+        compiled = _compiled(pattern, 0)
+        texts, size = _within_limits(texts)
+        if not _BRANCHES.search(pattern):
+            return [compiled.search(text) is not None for text in texts]
+        return [
+            bool(found) for found in self._answer({"search": pattern, "flags": 0, "each": True}, texts, size)["each"]
+        ]
+
     def _ask(
         self, pattern: str, flags: int, texts: tuple[str, ...], matching: bool, size: int
     ) -> tuple[int, tuple[int, int] | None] | None:
+        answer = self._answer({"search": pattern, "flags": flags, "matching": matching}, texts, size)
+        if answer["index"] is None:
+            return None
+        span = answer["span"]
+        return int(answer["index"]), (int(span[0]), int(span[1])) if span else None
+
+    def _answer(self, question: dict[str, Any], texts: tuple[str, ...], size: int) -> dict[str, Any]:
         if self._lost_s >= LOST_S:
             raise RegexError(f"earlier patterns used up the {LOST_S:g} s for searches that do not end")
         name = self._sent.get(texts)
@@ -98,14 +110,10 @@ class RegexSearch:
             self._exchange({"texts": name, "values": texts}, self._deadline_s + 60)
             self._sent[texts] = name
         extra = size / CHARACTERS_PER_S if len(texts) > 1 else 0.0
-        question = {"search": pattern, "flags": flags, "in": name, "matching": matching}
-        answer = self._exchange(question, self._deadline_s + extra)
+        answer = self._exchange({**question, "in": name}, self._deadline_s + extra)
         if "error" in answer:
             raise RegexError(f"the search failed: {answer['error']}")
-        if answer["index"] is None:
-            return None
-        span = answer["span"]
-        return int(answer["index"]), (int(span[0]), int(span[1])) if span else None
+        return answer
 
     def _exchange(self, question: dict[str, Any], deadline_s: float) -> dict[str, Any]:
         try:
@@ -114,6 +122,17 @@ class RegexSearch:
             self._sent = {}
             self._lost_s += deadline_s
             raise RegexError(f"the search did not end within {deadline_s:g} s: simplify the pattern") from None
+
+
+def _within_limits(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """The texts and how many characters they have together. Raises RegexError for too many."""
+    texts = tuple(texts)
+    longest, size = max(map(len, texts), default=0), sum(map(len, texts))
+    if longest > TEXT_LIMIT:
+        raise RegexError(f"the text has {longest} characters, more than the {TEXT_LIMIT} that are searched")
+    if size > GROUP_LIMIT:
+        raise RegexError(f"the texts have {size} characters, more than the {GROUP_LIMIT} that are searched")
+    return texts, size
 
 
 @lru_cache(maxsize=512)

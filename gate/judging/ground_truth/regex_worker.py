@@ -3,7 +3,8 @@
 Run as a script: it imports nothing of the gate, reads one JSON command a line from standard input and answers with one
 JSON line. Commands: ``{"texts": name, "values": [text, …]}`` stores texts and answers ``{}``; ``{"search": pattern,
 "flags": int, "in": name, "matching": bool}`` answers ``{"index": int, "span": [start, end] or null}`` for the first text
-that matches (or does not), ``{"index": null}`` where there is none, or ``{"error": words}``.
+that matches (or does not), ``{"index": null}`` where there is none; with ``"each": true`` it answers ``{"each": [0 or 1,
+…]}``, one for each text. ``{"error": words}`` where the search fails.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def serve() -> None:
         else:
             try:
                 pattern = re.compile(command["search"], command["flags"])
-                answer = first(pattern, texts[command["in"]], command["matching"])
+                if command.get("each"):
+                    answer["each"] = [int(pattern.search(text) is not None) for text in texts[command["in"]]]
+                else:
+                    answer = first(pattern, texts[command["in"]], command["matching"])
             except (re.error, RecursionError, OverflowError, MemoryError) as error:
                 answer["error"] = str(error) or type(error).__name__
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gate.domain.checks import ResponseHasHeading
 from gate.domain.judgement import CheckStatus
-from gate.judging.ground_truth.facts import Answer, Facts, normalised
+from gate.judging.ground_truth.facts import RESPONSE, Answer, Facts, normalised
 from gate.judging.ground_truth.literal import quoted
 from gate.judging.ground_truth.values import clip, computed
 
@@ -24,6 +24,11 @@ def headings(text: str) -> list[tuple[int, str, int]]:
     return found
 
 
+def headings_of(facts: Facts, path: str) -> list[tuple[int, str, int]]:
+    """The headings of the response or of a file, read once a run. Raises NotCheckableError."""
+    return facts.remembered(("headings", path), lambda: headings(facts.text_of(path).text))
+
+
 def evaluate(parameters: ResponseHasHeading, facts: Facts) -> Answer:
     """The text, where given, is compared whole and case by case, without inline marks such as ``**``."""
     wanted = None
@@ -31,7 +36,7 @@ def evaluate(parameters: ResponseHasHeading, facts: Facts) -> Answer:
         wanted = " ".join(normalised(computed(parameters.text, facts.record.run_date)).split())
     expected = f"a heading of level {parameters.level}" + (f" {quoted(wanted)}" if wanted is not None else "")
     place = facts.response
-    there = headings(place.text)
+    there = headings_of(facts, RESPONSE)
     for level, text, line in there:
         if level == parameters.level and wanted in (None, text):
             return Answer(CheckStatus.PASSED, expected, f"line {line} of {place.name}: {quoted(text)}", place.block)

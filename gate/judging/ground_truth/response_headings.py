@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gate.domain.checks import ResponseHeadings
 from gate.domain.judgement import CheckStatus
-from gate.judging.ground_truth.facts import Answer, Facts, normalised
-from gate.judging.ground_truth.response_has_heading import headings
+from gate.judging.ground_truth.facts import RESPONSE, Answer, Facts, normalised
+from gate.judging.ground_truth.response_has_heading import headings_of
 from gate.judging.ground_truth.values import clip, computed
 
 
@@ -15,7 +15,7 @@ def evaluate(parameters: ResponseHeadings, facts: Facts) -> Answer:
     said = ", ".join(parameters.headings)
     expected = f"{'only the' if parameters.only else 'the'} headings {clip(said, 300)}, in this order"
     place = facts.response
-    there = headings(place.text)
+    there = headings_of(facts, RESPONSE)
     position = 0
     for level, text, _ in there:
         if position < len(wanted) and _is(wanted[position], level, text):

@@ -8,7 +8,7 @@ from collections import Counter
 
 from gate.domain.checks import ResponseLanguage
 from gate.domain.judgement import CheckStatus
-from gate.judging.ground_truth.facts import Answer, Facts
+from gate.judging.ground_truth.facts import RESPONSE, Answer, Facts
 from gate.judging.ground_truth.markdown import prose
 from gate.judging.ground_truth.values import NotCheckableError
 
@@ -35,8 +35,8 @@ def evaluate(parameters: ResponseLanguage, facts: Facts) -> Answer:
     language = parameters.language
     expected = f"a response in {language}"
     place = facts.response
-    text = "\n".join(block.text for block in prose(place.text))
-    scripts = count_scripts(text)
+    text = "\n".join(block.text for block in facts.remembered(("prose", RESPONSE), lambda: prose(place.text)))
+    scripts = facts.remembered(("scripts",), lambda: count_scripts(text))
     total = sum(scripts.values())
     if total < LEAST_WORDS:
         raise NotCheckableError(f"{total} words outside code are too few to tell a language")

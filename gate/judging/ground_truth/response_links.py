@@ -10,8 +10,8 @@ from gate.domain.checks import ResponseLinks
 from gate.domain.judgement import CheckStatus
 from gate.judging.ground_truth.facts import RESPONSE, Answer, Facts
 from gate.judging.ground_truth.literal import quoted
-from gate.judging.ground_truth.markdown import anchors, links
-from gate.judging.ground_truth.response_has_heading import headings
+from gate.judging.ground_truth.markdown import Link, anchors, links
+from gate.judging.ground_truth.response_has_heading import headings_of
 from gate.judging.ground_truth.values import NotCheckableError, clip, computed
 
 _LABEL = re.compile(r"[^\W_](?:[\w-]{0,61}[^\W_])?")
@@ -25,50 +25,65 @@ def evaluate(parameters: ResponseLinks, facts: Facts) -> Answer:
     where = "the response" if path == RESPONSE else clip(path)
     expected = f"at least {parameters.min} links{hosts} in {where}, each of a form that resolves"
     place = facts.text_of(path)
-    there = links(place.text)
-    names = anchors(headings(place.text)) if any(link.target.startswith("#") for link in there) else set()
-    folder = "" if path == RESPONSE else posixpath.dirname(path)
-    for link in there:
-        problem = _problem(link.target, names, folder, parameters.hosts, facts)
-        if problem:
-            found = f"line {link.line} of {place.name}: {quoted(link.target)} {problem}"
+    there = facts.remembered(("links", path), lambda: _judged(place.text, path, facts))
+    allowed = tuple(host.lower() for host in parameters.hosts)
+    for link, problem, host in there:
+        wrong = problem or _foreign(host, allowed)
+        if wrong:
+            found = f"line {link.line} of {place.name}: {quoted(link.target)} {wrong}"
             return Answer(CheckStatus.FAILED, expected, found, place.block)
     status = CheckStatus.PASSED if len(there) >= parameters.min else CheckStatus.FAILED
     return Answer(status, expected, f"{len(there)} links in {place.name}", place.block)
 
 
-def _problem(target: str, names: set[str], folder: str, hosts: tuple[str, ...], facts: Facts) -> str | None:
+def _judged(text: str, path: str, facts: Facts) -> list[tuple[Link, str | None, str | None]]:
+    """Each link with what is wrong with its form, and its host where it is a web address; read once a run."""
+    there = links(text)
+    names = anchors(headings_of(facts, path)) if any(link.target.startswith("#") for link in there) else set()
+    folder = "" if path == RESPONSE else posixpath.dirname(path)
+    return [(link, *_form(link.target, names, folder, facts)) for link in there]
+
+
+def _foreign(host: str | None, allowed: tuple[str, ...]) -> str | None:
+    if not allowed or host is None or any(host == one or host.endswith(f".{one}") for one in allowed):
+        return None
+    return "leads to another host"
+
+
+def _form(target: str, names: set[str], folder: str, facts: Facts) -> tuple[str | None, str | None]:
+    """What is wrong with an address, as a clause, or None; and its host, or None."""
     if not target:
-        return "is empty"
+        return "is empty", None
     if _LEFT_OVER.search(target):
-        return "holds a placeholder"
+        return "holds a placeholder", None
     try:
         parts = urlsplit(target)
-        port_is_fine = parts.port is None or parts.port > 0
+        host, port = parts.hostname, parts.port
     except ValueError:
-        return "is no address"
+        return "is no address", None
     if parts.scheme in ("http", "https"):
-        return _web_problem(parts.hostname, port_is_fine, hosts)
+        return _host_problem(host, port), host
     if parts.scheme == "mailto":
-        return None if re.fullmatch(r"[^@\s]+@[^@\s.]+(?:\.[^@\s.]+)+", unquote(parts.path)) else "names no address"
+        is_address = re.fullmatch(r"[^@\s]+@[^@\s.]+(?:\.[^@\s.]+)+", unquote(parts.path)) is not None
+        return None if is_address else "names no address", None
     if parts.scheme or target.startswith("//"):
-        return f"has the scheme {clip(parts.scheme, 20) or 'of whoever reads it'}, which leads nowhere here"
+        scheme = clip(parts.scheme, 20) or "of whoever reads it"
+        return f"has the scheme {scheme}, which leads nowhere here", None
     if not parts.path:
-        return None if unquote(parts.fragment).lower() in names else "leads to no heading of this text"
+        leads = unquote(parts.fragment).lower() in names
+        return None if leads else "leads to no heading of this text", None
     try:
         found = facts.file(posixpath.normpath(posixpath.join(folder, unquote(parts.path))))
     except NotCheckableError:
-        return "leads out of the workspace"
-    return None if found is not None else "leads to a file that is not there"
+        return "leads out of the workspace", None
+    return None if found is not None else "leads to a file that is not there", None
 
 
-def _web_problem(host: str | None, port_is_fine: bool, hosts: tuple[str, ...]) -> str | None:
-    if not host or not port_is_fine:
+def _host_problem(host: str | None, port: int | None) -> str | None:
+    if not host or port == 0:
         return "has no host"
     labels = host.split(".")
     is_address = ":" in host or host == "localhost"
     if not is_address and (len(labels) < 2 or not all(_LABEL.fullmatch(label) for label in labels)):
         return "has no host that can exist"
-    if hosts and not any(host == wanted.lower() or host.endswith(f".{wanted.lower()}") for wanted in hosts):
-        return "leads to another host"
     return None

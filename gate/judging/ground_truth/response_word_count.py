@@ -65,7 +65,7 @@ def evaluate(parameters: ResponseWordCount, facts: Facts) -> Answer:
         bounds.append(f"at most {parameters.max}")
     expected = f"a response of {' and '.join(bounds)} words"
     place = facts.response
-    number = count_words(place.text)
+    number = facts.remembered(("words",), lambda: count_words(place.text))
     right = (parameters.min is None or number >= parameters.min) and (
         parameters.max is None or number <= parameters.max
     )

@@ -98,13 +98,17 @@ def trivia(case: Case, *, run_date: str) -> CaseTrivia:
     return CaseTrivia(case.eval_id, trivial, null_agent)
 
 
-def suite_trivia(suite: Suite, *, run_date: str) -> tuple[Finding, ...]:
-    """Findings about a suite: a warning for each case that a null agent passes, a notice for each other trivial check."""
+def suite_trivia(suite: Suite, *, run_date: str, below: str = ".") -> tuple[Finding, ...]:
+    """Findings about a suite: a warning for each case that a null agent passes, a notice for each other trivial check.
+
+    ``below``: the folder, as it was named, that the suite's paths are relative to.
+    """
     findings = []
+    start = "" if below == "." else f"{below.rstrip('/')}/"
     path_of = {case_id: source.path for source in suite.sources for case_id in source.cases}
     for case in suite.cases:
         found = trivia(case, run_date=run_date)
-        path = path_of.get(case.eval_id, suite.path)
+        path = start + path_of.get(case.eval_id, suite.path)
         if found.null_agent is not None:
             said = f'answers "{found.null_agent}"' if found.null_agent else "answers nothing"
             findings.append(

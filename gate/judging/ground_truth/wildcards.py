@@ -60,11 +60,31 @@ def _parts_match(path: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
 
 
 def _part_matches(name: str, pattern: str) -> bool:
-    """``*`` and ``?`` within one name; linear in memory, name x pattern in time."""
-    reached = {0}
-    for sign in pattern:
-        if sign == "*":
-            reached = set(range(min(reached), len(name) + 1)) if reached else set()
-        else:
-            reached = {index + 1 for index in reached if index < len(name) and sign in ("?", name[index])}
-    return len(name) in reached
+    """``*`` and ``?`` within one name. Each text between two stars may be taken where it stands first: no way back."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return len(name) == len(first) and _stands_at(name, first, 0)
+    last = rest.pop()
+    end = len(name) - len(last)
+    if not _stands_at(name, first, 0) or end < len(first) or not _stands_at(name, last, end):
+        return False
+    position = len(first)
+    for piece in filter(None, rest):
+        found = _find(name, piece, position)
+        if found < 0 or found + len(piece) > end:
+            return False
+        position = found + len(piece)
+    return True
+
+
+def _find(name: str, piece: str, start: int) -> int:
+    if "?" not in piece:
+        return name.find(piece, start)
+    return next((at for at in range(start, len(name) - len(piece) + 1) if _stands_at(name, piece, at)), -1)
+
+
+def _stands_at(name: str, piece: str, start: int) -> bool:
+    if "?" not in piece:
+        return name.startswith(piece, start)
+    part = name[start : start + len(piece)]
+    return len(part) == len(piece) and all(sign in ("?", char) for sign, char in zip(piece, part, strict=True))

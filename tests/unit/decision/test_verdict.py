@@ -199,11 +199,13 @@ def test_a_deleted_skill_without_a_suite_has_nothing_to_run() -> None:
 
 def test_over_budget_is_not_measured_whoever_noticed_it() -> None:
     told = decide(skill_record(*good(), over_budget="600 model calls"))
-    assert (told.verdict, told.state, told.reasons) == (
+    assert (told.verdict, told.state, told.reasons[0]) == (
         Verdict.NOT_MEASURED,
         State.PENDING,
-        ("over budget: 600 model calls",),
+        "over budget: 600 model calls",
     )
+    assert told.reasons[1].startswith("12 of 12 runs finished before; their figures stand below and are no verdict")
+    assert "analyses, blind comparisons, confirming runs, filling runs, planned runs" in told.reasons[1]
     assert verdict(skill_record(simple_case(head="P over_budget"))) is Verdict.NOT_MEASURED
 
 
@@ -516,7 +518,8 @@ def test_a_judge_of_unknown_health_is_conditional_and_exact_checks_need_none() -
     assert exact.judge_health == "no judge needed: every counted assertion is an exact check"
     answered = decide(skill_record(case_record("1", expectations=[expectation("e1")], head=["P", "P"])))
     assert answered.judge_health == (
-        "4 of 4 controls answered; known-false ones passed: 0 of 2; known-true ones failed: 0 of 2"
+        "4 of 4 controls answered; known-false ones passed: 0 of 2; known-true ones failed: 0 of 2; TPR 100% (34% to "
+        "100%), TNR 100% (34% to 100%), at best; it passed 2 of 2 expectations, corrected for its errors 100% (4% to 100%)"
     )
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gate.domain.skill import SkillFacts
@@ -7,7 +9,7 @@ from gate.intake.body import check_body, facts_of, link_targets
 from tests.builders_skill import a_file, a_skill
 
 
-def facts(body: str, *files: str, **changes: object) -> SkillFacts:
+def facts(body: str, *files: str, **changes: Any) -> SkillFacts:
     return facts_of(a_skill(body=body, files=tuple(a_file(path) for path in files), **changes))
 
 

@@ -293,3 +293,25 @@ def test_files_that_come_to_a_root_skill_because_one_inside_it_went_change_the_r
     found = changes(base, {"SKILL.md": md(), "skills/b/x.md": "1"})
     assert short(found) == [(".", "modified"), ("skills/b", "deleted")]
     assert found.skills[0].changed_files == ("skills/b/x.md",)
+
+
+NESTED = {"skills/a/SKILL.md": md(), "skills/a/kids/b/SKILL.md": md("b"), "skills/a/kids/b/x.md": "1"}
+
+
+@pytest.mark.parametrize("pattern", ["!skills/a/kids/b", "!skills/a/kids/*", "!**/kids/*", "!skills/a/kids"])
+def test_a_nested_skill_is_one_of_its_own_where_the_policy_says_so(pattern: str) -> None:
+    head = {**NESTED, "skills/a/kids/b/x.md": "2"}
+    assert short(changes(NESTED, head)) == [("skills/a", "modified")]
+    assert short(changes(NESTED, head, ignore=[pattern])) == [("skills/a/kids/b", "modified")]
+
+
+@pytest.mark.parametrize("pattern", ["!skills/a", "!skills", "!skills/**", "!other", "skills/a/kids/b"])
+def test_a_pattern_that_names_the_outer_skill_too_says_nothing_about_nested_ones(pattern: str) -> None:
+    assert find_folders(NESTED, [pattern]).nested == {"skills/a/kids/b": "skills/a"}
+
+
+def test_files_that_come_to_the_outer_skill_when_a_nested_one_goes_change_it() -> None:
+    head = {path: text for path, text in NESTED.items() if path != "skills/a/kids/b/SKILL.md"}
+    found = changes(NESTED, head, ignore=["!skills/a/kids/*"])
+    assert short(found) == [("skills/a", "modified"), ("skills/a/kids/b", "deleted")]
+    assert "skills/a/kids/b/x.md" in found.skills[0].changed_files

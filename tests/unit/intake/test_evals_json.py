@@ -99,6 +99,17 @@ def test_the_agentskills_form_is_read_with_texts_and_objects() -> None:
     assert words.severity is Severity.SHOULD
 
 
+def test_names_that_other_tools_give_to_exact_checks_are_understood() -> None:
+    case = one({"assertions": [
+        {"type": "file_not_exists", "path": "tmp.txt"}, {"type": "equals", "value": "3"}, {"type": "excludes", "value": "x"},
+    ]})  # fmt: skip
+    assert [check.parameters.kind for check in case.checks] == [
+        "file_absent",
+        "response_equals",
+        "response_not_contains",
+    ]
+
+
 def test_the_skillsentry_list_is_read_with_its_exact_assertions() -> None:
     content = [
         {

@@ -36,6 +36,7 @@ BASE = Policy(
     image="image@sha256:1",
     manifest_errors="block",
     require_layer3=True,
+    second_judge="on",
     require_signed=True,
 )
 LOOSER: dict[str, list[Any]] = {
@@ -56,6 +57,7 @@ LOOSER: dict[str, list[Any]] = {
     "manifest_errors": ["warn"],
     "require_layer3": [False],
     "require_signed": [False],
+    "second_judge": ["auto", "off"],
     "caps": [{"usd_per_skill": 0.01}, {"usd_per_skill": 1000}],
     "trust": [{"public_keys": ["mine"]}],
     "skills": [{"**": {"manifest_errors": "warn"}}],

@@ -144,3 +144,27 @@ def test_exact_checks_of_other_tools_keep_their_meaning() -> None:
     reading = read_evals(a_skill(files=files_of(("eval.yaml", brought))))
     assert reading.suite is not None
     assert reading.suite.cases[0].checks[0].parameters.run == "test -e x.txt"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "words"),
+    [
+        ("evals/evals.json", "[" + ",".join(['{"prompt": "p"}'] * 5_001) + "]", "at most 5000"),
+        ("evals/evals.json", '[{"prompt": "p", "expectations": [' + ",".join(['"e"'] * 2_001) + "]}]", "at most 2000"),
+        ("eval.yaml", "scenarios: [{name: n, prompt: p, rubric: [" + "r, " * 2_001 + "]}]", "at most 2000"),
+        ("evals/x.cases.md", "# " + "#" * 300_000 + "x\n" + "\n" * 300_000, "no case"),
+        ("evals/evals.json", "{" + ",".join(f'"k{n}": [1]' for n in range(30_000)) + "}", "not understood"),
+    ],
+)
+def test_a_suite_that_is_too_large_is_refused_before_it_costs_time(path: str, text: str, words: str) -> None:
+    reading = read_evals(a_skill(files=(a_file(path, text),)))
+    assert reading.suite is None
+    assert words in reading.findings[-1].message
+
+
+def test_many_cases_without_ids_and_with_one_prompt_all_get_their_own() -> None:
+    text = "[" + ",".join(f'{{"prompt": "p", "expectations": ["e{n}"]}}' for n in range(2_000)) + "]"
+    suite = read_evals(a_skill(files=(a_file("evals/evals.json", text),))).suite
+    assert suite is not None
+    assert len({case.eval_id for case in suite.cases}) == 2_000
+    assert [case.eval_id for case in suite.cases[:2]] == ["case-148de9c5", "case-148de9c5-2"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gate.domain.skill import ChangeKind
+from gate.intake.changes import changed_skills
 from gate.intake.read import read_session
 from gate.intake.suite.outside import Outside
 from gate.intake.tree import CheckedSkill, check_folder
@@ -94,6 +95,24 @@ def test_evals_beside_several_skills_go_to_the_skill_that_each_file_names(tmp_pa
 
 def test_a_root_skill_has_nothing_outside() -> None:
     assert Outside(["SKILL.md", "tests/x/eval.yaml"], {"."}).rooms(".") == ()
+
+
+def test_a_change_of_evals_outside_changes_the_skill_that_they_judge() -> None:
+    repo = FakeRepository()
+    files = {
+        "plugins/p/skills/sums/SKILL.md": a_skill_md("sums"),
+        "plugins/p/skills/texts/SKILL.md": a_skill_md("texts"),
+    }
+    evals = {"tests/p/sums/eval.yaml": SCENARIO % "{}", "tests/p/sums/test_code.py": "pass"}
+    base = repo.commit({**files, **evals})
+    gone = repo.commit(files, parent=base)
+    (change,) = changed_skills(repo, base, gone).skills
+    assert (change.path, change.kind, change.agent_visible) == ("plugins/p/skills/sums", ChangeKind.MODIFIED, True)
+    assert change.changed_files == ("tests/p/sums/eval.yaml",)
+    code = repo.commit({**files, **evals, "tests/p/sums/test_code.py": "fail"}, parent=base)
+    assert changed_skills(repo, base, code).skills == ()
+    (skill,) = read_session(repo, some_settings(base=base, head=gone)).skills
+    assert skill.suite_removals == ("The whole suite is removed (1 cases).",)
 
 
 @pytest.mark.parametrize("where", ["tests/p/sums/eval.yaml", "evals/sums/eval.yaml"])

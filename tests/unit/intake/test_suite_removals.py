@@ -9,6 +9,7 @@ from gate.domain.checks import (
     ArgsField,
     Check,
     Command,
+    KnownIssue,
     ResponseContains,
     ResponseHasHeading,
     ResponseNotContains,
@@ -151,3 +152,21 @@ def test_a_removed_and_a_changed_expectation_are_told_apart() -> None:
 
 def test_no_longer_running_the_baseline_is_said() -> None:
     assert "skip_without_skill" in between(a_case(), a_case(skip_without_skill=True))[0]
+
+
+def test_asking_fewer_arms_and_excusing_a_failure_need_a_waiver_and_the_reverse_does_not() -> None:
+    plain = a_check(ResponseContains(keyword="k"))
+    scoped = plain.model_copy(update={"arms": ("with_skill", "base_skill")})
+    narrow = plain.model_copy(update={"arms": ("without_skill",)})
+    assert between(checks(plain), checks(narrow)) == (
+        'Case "one": the check c1 (response_contains) is no longer asked of with_skill, base_skill.',
+    )
+    assert between(checks(scoped), checks(plain)) == ()
+    short = plain.model_copy(update={"known_issue": KnownIssue(reason="r", expires="2026-03-01")})
+    longer = plain.model_copy(update={"known_issue": KnownIssue(reason="r", expires="2026-03-02")})
+    for old in (plain, short):
+        assert between(checks(old), checks(longer)) == (
+            'Case "one": a failure of the check c1 (response_contains) is excused as a known issue until 2026-03-02.',
+        )
+    assert between(checks(longer), checks(short)) == ()
+    assert between(checks(longer), checks(plain)) == ()

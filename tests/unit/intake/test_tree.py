@@ -143,3 +143,12 @@ def test_every_skill_md_of_the_corpus_is_accounted_for(shared_dir: Path) -> None
     assert skills | nested == everything
     assert not skills & nested
     assert all(item.skill is not None for item in checked), "all of these are readable"
+
+
+def test_the_files_of_a_nested_skill_of_its_own_are_not_those_of_the_outer_one(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path, {"s/a/SKILL.md": MD, "s/a/x": "1", "s/a/kids/b/SKILL.md": MD, "s/a/kids/b/y": "2"})
+    whole = check_folder(folder)[0].skill
+    assert whole is not None
+    assert len(whole.files) == 4
+    parts = [item.skill for item in check_folder(folder, ignore=["!s/a/kids/*"])]
+    assert [[file.path for file in skill.files] for skill in parts if skill] == [["SKILL.md", "x"], ["SKILL.md", "y"]]

@@ -152,10 +152,10 @@ def literal_rules(module: Path) -> Iterator[str]:
     """Rule ids that a module's source writes out, with the family of the Notes around them where that is one literal."""
     tree = ast.parse(module.read_text("utf-8"))
     families = {
-        call.args[1].value
+        str(call.args[1].value)
         for call in ast.walk(tree)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Notes"
-        and len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
+        and len(call.args) > 1 and isinstance(call.args[1], ast.Constant) and isinstance(call.args[1].value, str)
     }  # fmt: skip
     for call in ast.walk(tree):
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):

@@ -133,7 +133,8 @@ def test_what_changes_inside_a_plugin_is_no_matter_of_the_marketplace(change: st
         content = tree.pop(place)
         tree |= {f"{SKILL}/c.md": content} if change == "renamed" else {}
     else:
-        tree[place] = {"one byte": "y\n", "symlinked": ("link", "SKILL.md"), "crlf": "x\r\n"}[change]
+        changed: Tree = {"one byte": "y\n", "symlinked": ("link", "SKILL.md"), "crlf": "x\r\n"}
+        tree[place] = changed[change]
     assert rules(tree) == []
 
 

@@ -29,7 +29,7 @@ def found(tree: Tree, *, committed: bool = True, skill: str = SKILL) -> tuple[li
     return [item.state for item in report.statuses if item.kind == "well-known"], rules
 
 
-OK = ([ManifestState.VERIFIED], [])
+OK: tuple[list[ManifestState], list[str]] = ([ManifestState.VERIFIED], [])
 
 
 @pytest.mark.parametrize("url", [f"/{SKILL}/SKILL.md", "pdf/SKILL.md", f"https://x.test/{SKILL}/SKILL.md?v=1"])

@@ -1,0 +1,140 @@
+"""Complaints of real users about gates like this one (numbers of the case list), through the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.in_process import Ran, gate
+from tests.scripted.demo import LOCATION
+from tests.scripted.faults import Answer, Dropped, rate_limited
+from tests.scripted.generic import reader
+from tests.scripted.judges import ROW, grader
+from tests.scripted.scenarios import Step
+from tests.scripted.values import Reply, Request
+
+PATH = "skills/sums/SKILL.md"
+SKILL = "---\nname: sums\ndescription: Adds numbers. Use when somebody asks for a sum.\n---\n# Sums\n\nAdd {word}.\n"
+
+
+def suite(cases: int, *, expectations: int = 0, check: str | None = "Sums") -> str:
+    listed = []
+    for number in range(1, cases + 1):
+        case: dict[str, object] = {"id": f"case-{number}", "prompt": f"What is {number} and 2?", "type": "edge_case"}
+        if check:
+            case["checks"] = [{"id": "named", "kind": "response_contains", "keyword": check}]
+        case["expectations"] = [
+            {"id": f"e{at}", "text": f'Part {at} of the answer holds the word "Sums".'} for at in range(expectations)
+        ]
+        listed.append(case)
+    return json.dumps({"version": 1, "cases": listed})
+
+
+def run(folder: Path, evals: str, *, options: tuple[str, ...] = (), policy: str = "", **steps: Step) -> Ran:
+    main: Mapping[str, str] = {
+        PATH: SKILL.format(word="up"),
+        "skills/sums/evals/skill-gate.yaml": evals,
+        **({".github/skill-gate.yml": policy} if policy else {}),
+    }
+    return gate(folder, main, {PATH: SKILL.format(word="them up")}, options=options, steps=steps)
+
+
+@pytest.mark.requirements("R2")
+def test_case_1_a_verdict_that_cannot_be_read_is_ungraded_retried_once_and_never_a_wrong_answer(tmp_path: Path) -> None:
+    asked: dict[str, int] = {}
+
+    def judge(request: Request) -> Answer:
+        answer = grader(request)
+        rows = ROW.findall(request.messages[0].text)
+        if any("Part 3" in words for _, _, words in rows):
+            asked["the fourth"] = asked.get("the fourth", 0) + 1
+            return Reply("The work is fine. **Verdict - PASS**")
+        return answer
+
+    ran = run(tmp_path, suite(1, expectations=4, check=None), judge=judge)
+    skill = ran.skill
+    assert skill["verdict"] not in ("pass", "fail")
+    assert ran.report["state"] != "success"
+    assert skill["source_rate"]["passed"] == 0
+    assert any("were graded, under 90%" in reason for reason in skill["reasons"])
+    runs = skill["arms"][0]["finished"] + skill["arms"][1]["finished"] + skill["arms"][2]["finished"]
+    assert asked["the fourth"] >= 2 * runs
+
+
+@pytest.mark.requirements("R2")
+def test_case_3_totals_are_not_built_from_the_cases_that_survived(tmp_path: Path) -> None:
+    def agent(request: Request) -> Answer:
+        text = " ".join(message.text for message in request.messages)
+        number = int(re.findall(r"What is (\d+)", text)[0])
+        return reader(request) if number <= 3 else rate_limited(0.01)
+
+    ran = run(tmp_path, suite(10), options=("--mode", "smoke"), agent=agent)
+    assert (ran.skill["verdict"], ran.report["state"], ran.code) == ("error", "error", 3)
+    assert "3 of 10 planned with_skill runs finished" in " ".join(ran.skill["reasons"])
+    assert "3 of 10 planned with" in ran.comment
+
+
+@pytest.mark.requirements("R52", "R62")
+def test_case_13_one_noisy_case_cannot_fail_a_change_and_its_state_is_the_same_every_time(tmp_path: Path) -> None:
+    verdicts = []
+    for attempt in range(4):
+        rights = [(7 * (run + 3 * attempt)) % 10 < 7 for run in range(40)]
+        lock, count = threading.Lock(), [0]
+
+        def agent(
+            request: Request, rights: list[bool] = rights, lock: threading.Lock = lock, count: list[int] = count
+        ) -> Answer:
+            answer = reader(request)
+            if not LOCATION.search(request.system) or not any(m.tool_results for m in request.messages):
+                return answer
+            with lock:
+                count[0] += 1
+                right = rights[count[0] % len(rights)]
+            return answer if right else Reply("I do not know the answer to this one.")
+
+        ran = run(tmp_path / str(attempt), suite(1), agent=agent)
+        verdicts.append(ran.skill["verdict"])
+        assert ran.report["state"] == "success"
+        assert ran.skill["mde"] > 0.9
+        assert "(MDE) would not be seen" in ran.skill["wording"]
+    # Two runs that both happen to be right are a pass that says how little it rests on; the state is one and the same.
+    assert set(verdicts) == {"pass", "inconclusive"}
+
+
+def test_case_25_a_run_that_dies_on_the_budget_is_counted_and_what_was_found_is_still_reported(tmp_path: Path) -> None:
+    ran = run(tmp_path, suite(4), policy="caps:\n  model_calls_per_skill: 12\n")
+    skill = ran.skill
+    assert (skill["verdict"], skill["not_measured_cause"], ran.report["state"]) == (
+        "not_measured",
+        "over_budget",
+        "pending",
+    )
+    spent = sum(use["calls"] for use in ran.report["usage"])
+    assert spent == ran.calls
+    assert spent == 12 + 2, "the two calls of the preflight belong to no skill"
+    with_runs = skill["arms"][0]
+    assert 0 < with_runs["finished"] < with_runs["planned"]
+    assert "a cap takes away, in this order: analyses, blind comparisons" in skill["reasons"][1]
+    assert skill["cases"]
+    assert f"{spent} model calls" in ran.report["cost"]
+    assert f"Cost: this run: {spent} model calls" in ran.comment
+
+
+def test_what_no_provider_said_of_a_failed_call_is_unknown_and_never_nothing(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def agent(request: Request) -> Answer:
+        seen.append(1)
+        return Dropped("middle") if len(seen) % 5 == 0 else reader(request)
+
+    ran = run(tmp_path, suite(2), agent=agent)
+    executor = [use for use in ran.report["usage"] if use["role"] == "executor"]
+    assert sum(use["failed_calls"] for use in executor) >= 1
+    assert any(use["input_tokens"] is None and use["known_input_tokens"] > 0 for use in executor)
+    assert "at least" in ran.report["cost"]
+    assert "failed" in ran.report["cost"]

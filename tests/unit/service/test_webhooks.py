@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from gate.errors import ConfigurationError
+from gate.service.webhooks import Delivery, Ignored, is_signed, read_delivery, signature
+from tests.unit.service.deliveries import SECRET, encoded, headers_for, payload
+
+OURS = frozenset({"acme/skills"})
+
+
+def test_a_signature_is_the_one_of_githubs_own_documentation() -> None:
+    official = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+    assert signature(SECRET, b"Hello, World!") == official
+    assert is_signed(SECRET, b"Hello, World!", official)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "sha256=",
+        "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
+        "sha1=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
+        "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e18",
+        "sha256=757107EA0EB2509FC211221CCE984B8A37570B6D7586C22C46F4379C8B043E17",
+        "sha256=ü\udcff",
+    ],
+)
+def test_anything_else_is_no_signature(header: str) -> None:
+    assert not is_signed(SECRET, b"Hello, World!", header)
+
+
+def test_one_changed_byte_or_another_secret_breaks_a_signature() -> None:
+    assert not is_signed(SECRET, b"Hello, World?", signature(SECRET, b"Hello, World!"))
+    assert not is_signed(SECRET, b"Hello, World!", signature("another", b"Hello, World!"))
+
+
+def test_an_empty_secret_signs_nothing() -> None:
+    with pytest.raises(ValueError, match="empty secret"):
+        is_signed("", b"Hello", signature("", b"Hello"))
+
+
+@pytest.mark.parametrize("action", ["opened", "synchronize", "reopened", "ready_for_review"])
+def test_a_pull_request_that_may_have_changed_is_taken(action: str) -> None:
+    body = encoded(payload(action))
+    found = read_delivery(headers_for(body, "id-9"), body, OURS)
+    assert isinstance(found, Delivery)
+    assert (found.id, found.event.action, found.event.number, found.body) == ("id-9", action, 7, body)
+
+
+@pytest.mark.parametrize(
+    ("headers", "value", "reason"),
+    [
+        ({"x_github_event": "ping"}, {"zen": "…"}, "the event ping is none"),
+        ({"x_github_event": "pull_request_target"}, payload(), "the event pull_request_target is none"),
+        ({}, payload("closed"), "the action closed changes nothing"),
+        ({}, payload("labeled"), "the action labeled changes nothing"),
+        ({}, {"zen": "…"}, "the action None changes nothing"),
+        ({}, payload(repository="acme/other"), "the repository acme/other is none"),
+    ],
+)
+def test_what_is_not_to_be_judged_is_ignored_with_its_reason(
+    headers: dict[str, str], value: object, reason: str
+) -> None:
+    body = encoded(value)
+    found = read_delivery(headers_for(body, **headers), body, OURS)
+    assert isinstance(found, Ignored)
+    assert found.reason.startswith(reason)
+
+
+def test_the_name_of_a_repository_counts_in_any_case() -> None:
+    body = encoded(payload(repository="Acme/Skills"))
+    assert isinstance(read_delivery(headers_for(body), body, OURS), Delivery)
+
+
+@pytest.mark.parametrize(
+    ("body", "changes", "message"),
+    [
+        (b"payload=%7B%7D", {"content_type": "application/x-www-form-urlencoded"}, "application/json was expected"),
+        (b"{", {}, "no JSON"),
+        (b"[" * 100_000, {}, "no JSON"),
+        (b"[]", {}, "no JSON object"),
+        (encoded(payload(head=None)), {}, "pull_request.head"),
+        (encoded(payload(repository="no name")), {}, r"full_name; owner/name was expected\.$"),
+    ],
+)
+def test_a_payload_that_cannot_be_read_says_what_is_wrong(body: bytes, changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        read_delivery(headers_for(body, **changes), body, OURS)
