@@ -24,7 +24,7 @@ from gate.decision.triage import (
 )
 from gate.decision.wording import case_names, charge_sentence, evidence, run_numbers
 from gate.domain.base import Severity
-from gate.domain.checks import ToolCallCount
+from gate.domain.checks import Check, ToolCallCount, ToolCallForbidden
 from gate.domain.judgement import CheckStatus
 from gate.domain.plan import Arm
 from gate.domain.report import CaseRecord
@@ -51,10 +51,8 @@ def forbidden_tools(look: Look) -> Iterable[str]:
     """V2, found by code: fails at once."""
     for case in look.runnable:
         for check in sorted(case.plan.case.checks, key=lambda item: natural(item.id)):
-            parameters = check.parameters
-            if not isinstance(parameters, ToolCallCount) or check.severity is not Severity.MUST:
-                continue
-            if parameters.status is not None or 0 not in (parameters.max, parameters.expected_count):
+            forbidden = _forbidden(check)
+            if forbidden is None or check.severity is not Severity.MUST:
                 continue
             assertion = Assertion("check", check.id, check.severity, describe_check(check), check.rule_ref)
             called = [
@@ -66,10 +64,20 @@ def forbidden_tools(look: Look) -> Iterable[str]:
             ]
             if called:
                 yield (
-                    f"V2: {case_name(case)}: forbidden tool {parameters.tool} was called in with_skill "
+                    f"V2: {case_name(case)}: forbidden tool {forbidden} was called in with_skill "
                     f"{run_numbers([run.record.key.run for run in called])}: {assertion.label}: "
                     f"{evidence(called[0], assertion)}"
                 )
+
+
+def _forbidden(check: Check) -> str | None:
+    """The tools that a check forbids, or None for one that forbids no tool."""
+    parameters = check.parameters
+    if isinstance(parameters, ToolCallForbidden):
+        return " or ".join(parameters.tools)
+    if isinstance(parameters, ToolCallCount) and parameters.status is None:
+        return parameters.tool if 0 in (parameters.max, parameters.expected_count) else None
+    return None
 
 
 def _assertion_charges(look: Look) -> Iterable[Charge]:

@@ -84,7 +84,7 @@ def grade_run(
         expectations = case.expectations[start : start + ROWS_PER_QUESTION]
         batch = _believable(judging, f"{record.key.label}/grade-{number}", expectations)
         if batch is None:
-            voided = "the grader passed an expectation that is known to be false, twice"
+            voided = "the grader passed or left out an expectation that is known to be false, twice"
             break
         decided = _decided(judging, f"{record.key.label}/grade-{number}", expectations, batch)
         looked.append(look_again(judging, f"{record.key.label}/grade-{number}", decided, scrutiny))

@@ -196,7 +196,7 @@ def test_a_workflow_with_uses_dot_runs_the_whole_job_and_a_later_step_reads_what
     # The post step ran, from the same image, and nothing of the session is left on the engine.
     assert re.search(r"Success - Post \./", ran.log)
     assert ran.seen["session"]
-    filters = {"label": f"{LABEL_SESSION}={ran.seen['session']}"}
+    filters: dict[str, str | list[str] | bool] = {"label": f"{LABEL_SESSION}={ran.seen['session']}"}
     assert engine.containers.list(all=True, filters=filters) == []
     assert engine.volumes.list(filters=filters) == []
 

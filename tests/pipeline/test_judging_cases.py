@@ -57,14 +57,20 @@ class Judged(NamedTuple):
 
 
 def judged(
-    tmp_path: Path, *expectations: str, judge: Step = grader, agent: Step = reader, mode: str = "smoke"
+    tmp_path: Path,
+    *expectations: str,
+    judge: Step = grader,
+    agent: Step = reader,
+    mode: str = "smoke",
+    policy: str | None = None,
 ) -> Judged:
     """Run ``skill-gate run`` on a branch that changes one skill with one case."""
     case = {"id": 1, "prompt": "What is 1 and 2?", "expectations": list(expectations)}
     evals = json.dumps({"skill_name": "sums", "evals": [case]})
+    main = {"skills/sums/SKILL.md": SKILL.format(word="up"), "skills/sums/evals/evals.json": evals}
     make_repository(
         tmp_path / "repository",
-        {"skills/sums/SKILL.md": SKILL.format(word="up"), "skills/sums/evals/evals.json": evals},
+        main if policy is None else {**main, ".github/skill-gate.yml": policy},
         {"skills/sums/SKILL.md": SKILL.format(word="together")},
     )
     assert git(tmp_path / "repository", "rev-parse", "--abbrev-ref", "HEAD") == "feature"
@@ -221,3 +227,10 @@ def test_case_21_a_retired_judge_is_one_error_of_the_set_up_before_any_sandbox_a
     assert report["state"] == "error"
     assert [skill["verdict"] for skill in report["skills"]] == ["error"]
     assert "judge" in json.dumps(report["skills"][0]["reasons"])
+
+
+def test_a_policy_that_wants_a_second_judge_and_names_none_is_a_mistake_of_the_set_up(tmp_path: Path) -> None:
+    done = judged(tmp_path, MET, policy="second_judge: 'on'\n")
+    assert done.code == 2
+    assert "second_grader" in done.log
+    assert done.boxes == 0

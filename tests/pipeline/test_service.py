@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from gate.cli import main as run_command
 from gate.wiring import bind
 from reporters import status
 from tests.pipeline.action_stage import NUMBER, Stage, stage
-from tests.story import git
+from tests.story import git, start_gate
 from tests.unit.service.deliveries import SECRET, Answered, Listening, deliver, in_thread, request
 
 SMOKE = "mode: smoke\n"
@@ -187,6 +188,27 @@ def test_a_service_that_is_stopped_resolves_the_status_of_what_it_was_judging(tm
         assert [state for state, _ in here.statuses()] == ["pending", "error"]
         assert "cancelled" in here.statuses()[1][1]
         assert here.comments == []
+
+
+def test_the_program_listens_and_ends_well_when_it_is_told_to_stop(tmp_path: Path) -> None:
+    process = start_gate(
+        *("serve", "--repository", "acme/skills", "--port", "0", "--data", tmp_path),
+        SKILL_GATE_WEBHOOK_SECRET=SECRET,
+        GITHUB_TOKEN="ghp_x",
+    )
+    try:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert first.startswith("listening on http://127.0.0.1:"), first
+        port = int(first.rpartition(":")[2])
+        assert request(port, "GET", "/healthz").code == 200
+        assert deliver(port, {}, x_github_event="ping").value["result"] == "ignored"
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=60)
+        assert (process.returncode, rest) == (0, "stopping on SIGTERM: removing sandboxes\n")
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gate.decision.triage import case_passed, describe_check, needs_confirm, triage_case, undecided
 from gate.domain.base import Severity
-from gate.domain.checks import Check, KnownIssue, OracleCommand, SkillOpened, ToolCallCount
+from gate.domain.checks import Check, KnownIssue, OracleCommand, SkillOpened, ToolCallCount, ToolCallForbidden
 from gate.domain.judgement import CheckResult
 from gate.domain.plan import Arm
 from gate.domain.report import CaseRecord, JudgedRun, Share
-from tests.builders_records import case_record, check
+from tests.builders_records import case_record, check, decide, skill_record
 
 ISSUE = KnownIssue(reason="ticket 12", expires="2026-12-31")
 
@@ -77,3 +77,14 @@ def test_a_check_is_described_without_the_contents_of_its_files() -> None:
     assert describe_check(Check(id="c1", parameters=ToolCallCount(tool="t", max=0))) == (
         "tool_call_count: max 0, tool 't'"
     )
+
+
+def test_a_tool_that_a_must_check_forbids_fails_the_skill_at_once_unless_a_known_issue_excuses_it() -> None:
+    forbidden = check("c1", parameters=ToolCallForbidden(tools=("send_mail", "mcp__mail__*")))
+    called = case_record(checks=[forbidden], head=["F", "P", "P"])
+    (reason, *_) = decide(skill_record(called)).reasons
+    assert reason.startswith("V2: eval 1: forbidden tool send_mail or mcp__mail__* was called in with_skill run 1: ")
+
+    known = forbidden.model_copy(update={"known_issue": ISSUE})
+    excused_case = excused(case_record(checks=[known], head=["F", "P", "P"]), "c1")
+    assert not [reason for reason in decide(skill_record(excused_case)).reasons if reason.startswith("V2")]
