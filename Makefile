@@ -18,7 +18,7 @@ test: venv image browser openapi lint ## run all checks and all tests
 	$(BIN)/python -m pytest
 
 bench: venv image ## run all benchmarks at full size
-	@set -e; for file in $(filter-out tests/bench/_%,$(wildcard tests/bench/*.py)); do \
+	@set -e; for file in $(filter-out tests/bench/_% tests/bench/test_%,$(wildcard tests/bench/*.py)); do \
 		name=$${file#tests/bench/}; name=$${name%.py}; \
 		echo "== $$name"; $(BIN)/python -m tests.bench.$$name; \
 	done
