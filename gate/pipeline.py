@@ -145,12 +145,19 @@ def _cleaned_up(session: _Session) -> Iterator[None]:
     world, sandbox = session.world, session.sandbox
     ended = threading.Event()
 
+    def sweep() -> None:
+        sandbox.kill_all(world.session_id)
+        if not ended.wait(CANCEL_SECONDS / 2):
+            sandbox.reap(world.session_id)
+
     def watch() -> None:
         while not ended.is_set():
             if world.cancelled.wait(0.2):
-                sandbox.kill_all(world.session_id)
+                sweeper = threading.Thread(target=sweep, name="sweep", daemon=True)
+                sweeper.start()
                 if not ended.wait(CANCEL_SECONDS):
-                    sandbox.reap(world.session_id)
+                    # A slow engine gets a little longer; what it still holds then is the next session's to remove.
+                    sweeper.join(CANCEL_SECONDS / 2)
                     world.abort()
                 return
 
@@ -159,9 +166,9 @@ def _cleaned_up(session: _Session) -> Iterator[None]:
     try:
         yield
     finally:
-        ended.set()
         for failure in sandbox.reap(world.session_id).failed:
             world.progress.say(f"could not remove: {failure}")
+        ended.set()
 
 
 def _runs(case: CasePlan) -> int:

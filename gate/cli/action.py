@@ -98,6 +98,20 @@ class _Action:
 
     def run(self) -> int:
         """The exit code."""
+        over = threading.Event()
+        threading.Thread(target=self._watch, args=(over,), name="cancel", daemon=True).start()
+        try:
+            return self._run()
+        finally:
+            over.set()
+
+    def _watch(self, over: threading.Event) -> None:
+        """Also before the pipeline watches for itself: opening the session asks the engine, which may be slow."""
+        self._app.cancelled.wait()
+        if not over.wait(4.0):
+            self._abort()
+
+    def _run(self) -> int:
         try:
             result = self._judge()
         except Exception as error:  # noqa: BLE001 - whatever it is, the status must not stay pending

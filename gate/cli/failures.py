@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gate.cli.terminal import visible
 from gate.errors import Cancelled, ConfigurationError, GateError
 
 EXIT_CONFIGURATION = 2
@@ -25,12 +26,12 @@ class Failure(NamedTuple):
 def explain(error: Exception, say: Callable[[str], None]) -> Failure:
     """Say an error to people; what the gate did not foresee with its traceback. Never raises."""
     if isinstance(error, Cancelled):
-        say(f"cancelled: {error.message}")
+        say(f"cancelled: {visible(error.message)}")
         return Failure(EXIT_CANCELLED, error.message)
     if isinstance(error, GateError):
-        say(f"error: {error.message}")
+        say(f"error: {visible(error.message)}")
         if error.remedy:
-            say(f"  what to do: {error.remedy}")
+            say(f"  what to do: {visible(error.remedy)}")
         code = EXIT_CONFIGURATION if isinstance(error, ConfigurationError) else EXIT_INFRASTRUCTURE
         return Failure(code, error.message, error.remedy)
     import traceback
