@@ -108,7 +108,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @given(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=6), st.booleans())
 def test_every_grader_of_a_case_is_a_check_or_an_expectation_or_blocks(kinds: list[str], typo: bool) -> None:
-    graders = [{"type": kind, "config": dict(KINDS[kind])} for kind in kinds]
+    graders: list[dict[str, Any]] = [{"type": kind, "config": dict(KINDS[kind])} for kind in kinds]
     if typo:
         graders[0]["config"]["thresold"] = 1
     document = {"stimuli": [{"name": "a", "prompt": "p", "graders": graders}]}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from gate.domain.checks import Command, ResponseContains
 from gate.domain.findings import Level
 from gate.domain.skill import SkillFile
 from gate.intake.suite import DIALECTS, Reading, read_evals
@@ -137,13 +138,16 @@ def test_exact_checks_of_other_tools_keep_their_meaning() -> None:
     suite = example("dotnet-scenarios").suite
     assert suite is not None
     contains, _, made, pattern, *_ = (check.parameters for check in suite.cases[0].checks)
-    assert (contains.kind, contains.ignore_case) == ("response_contains", True)
+    assert isinstance(contains, ResponseContains)
+    assert contains.ignore_case
     assert made.kind == "file_exists"
     assert pattern.kind == "command", "a file that the case brings would satisfy it there, but not our file_exists"
     brought = "scenarios: [{name: a, prompt: p, setup: {files: [{path: x.txt, content: x}]}, assertions: [{type: file_exists, path: x.txt}]}]"
     reading = read_evals(a_skill(files=files_of(("eval.yaml", brought))))
     assert reading.suite is not None
-    assert reading.suite.cases[0].checks[0].parameters.run == "test -e x.txt"
+    parameters = reading.suite.cases[0].checks[0].parameters
+    assert isinstance(parameters, Command)
+    assert parameters.run == "test -e x.txt"
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,9 @@ def test_the_schema_in_the_package_is_the_one_that_the_models_make() -> None:
 
 
 def test_it_is_a_schema_and_knows_every_check_kind() -> None:
-    jsonschema.Draft202012Validator.check_schema(VALIDATOR.schema)
-    kinds = [item["properties"]["kind"]["const"] for item in VALIDATOR.schema["$defs"]["Check"]["oneOf"]]
+    schema = suite_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    kinds = [item["properties"]["kind"]["const"] for item in schema["$defs"]["Check"]["oneOf"]]
     assert kinds == list(CHECK_KINDS)
 
 
