@@ -123,10 +123,13 @@ def run(settings: Settings, world: World) -> GateReport:
     sandbox_text = "none: nothing had to be run"
     measured = [skill for skill in plan.skills if skill.not_measured is None and any(map(_runs, skill.cases))]
     if measured:
-        session, sandbox_text = _open(settings, world, plan, bundle, trouble)
-        if session is not None:
-            with _cleaned_up(session):
-                _measure(session, measured)
+        with _left_in_time(world):
+            session, sandbox_text = _open(settings, world, plan, bundle, trouble)
+            if world.cancelled.is_set():
+                raise Cancelled("The session was cancelled.")
+            if session is not None:
+                with _cleaned_up(session):
+                    _measure(session, measured)
     _write_facts(bundle, world, plan, intake, trouble, sandbox_text=sandbox_text)
     report = decide(bundle.root)
     for skill_report in report.skills:
@@ -136,33 +139,46 @@ def run(settings: Settings, world: World) -> GateReport:
 
 
 @contextmanager
-def _cleaned_up(session: _Session) -> Iterator[None]:
-    """Whatever happens, nothing of this session stays on the engine.
+def _left_in_time(world: World) -> Iterator[None]:
+    """When told to stop, leave within a few seconds, whatever is waited for.
 
-    When told to stop, containers are killed at once, so that nothing waits for them. What still waits after that (a
-    model's answer under way can take minutes) is not waited for: a runner kills the program 10 s after its first signal.
+    A model's answer under way can take minutes, the first one of the preflight too, and an engine can be slow to open;
+    a runner kills the program 10 s after its first signal.
     """
-    world, sandbox = session.world, session.sandbox
     ended = threading.Event()
-
-    def sweep() -> None:
-        sandbox.kill_all(world.session_id)
-        if not ended.wait(CANCEL_SECONDS / 2):
-            sandbox.reap(world.session_id)
 
     def watch() -> None:
         while not ended.is_set():
             if world.cancelled.wait(0.2):
-                sweeper = threading.Thread(target=sweep, name="sweep", daemon=True)
-                sweeper.start()
-                if not ended.wait(CANCEL_SECONDS):
-                    # A slow engine gets a little longer; what it still holds then is the next session's to remove.
-                    sweeper.join(CANCEL_SECONDS / 2)
+                if not ended.wait(CANCEL_SECONDS * 1.5):
                     world.abort()
                 return
 
-    watcher = threading.Thread(target=watch, name="cancel", daemon=True)
-    watcher.start()
+    threading.Thread(target=watch, name="cancel", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+@contextmanager
+def _cleaned_up(session: _Session) -> Iterator[None]:
+    """Whatever happens, nothing of this session stays on the engine; when told to stop, containers are killed at once.
+
+    What a slow engine still holds when the program has to leave is the next session's to remove.
+    """
+    world, sandbox = session.world, session.sandbox
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.is_set():
+            if world.cancelled.wait(0.2):
+                sandbox.kill_all(world.session_id)
+                if not ended.wait(CANCEL_SECONDS / 2):
+                    sandbox.reap(world.session_id)
+                return
+
+    threading.Thread(target=watch, name="sweep", daemon=True).start()
     try:
         yield
     finally:

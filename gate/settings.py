@@ -296,7 +296,7 @@ class Settings(Value):
     sandbox: Literal["docker"] = "docker"
     jobs: int = Field(default=4, ge=1, le=64)
     """Sandboxes at the same time."""
-    seed: str | None = None
+    seed: str | None = Field(default=None, pattern=r"^[0-9a-fA-F]{64}$")
     """64 hex digits; None: drawn by wiring."""
     run_date: str | None = None
     exit_conditional: Literal[0, 1] = 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gate.cli.terminal import visible
-from gate.errors import Cancelled, ConfigurationError, GateError
+from gate.errors import Cancelled, ConfigurationError, GateError, RepositoryError
 
 EXIT_CONFIGURATION = 2
 EXIT_INFRASTRUCTURE = 3
@@ -32,7 +32,7 @@ def explain(error: Exception, say: Callable[[str], None]) -> Failure:
         say(f"error: {visible(error.message)}")
         if error.remedy:
             say(f"  what to do: {visible(error.remedy)}")
-        code = EXIT_CONFIGURATION if isinstance(error, ConfigurationError) else EXIT_INFRASTRUCTURE
+        code = EXIT_CONFIGURATION if isinstance(error, ConfigurationError | RepositoryError) else EXIT_INFRASTRUCTURE
         return Failure(code, error.message, error.remedy)
     import traceback
 

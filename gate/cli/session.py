@@ -93,7 +93,8 @@ def session_settings(
     try:
         settings = Settings.model_validate({name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
-        raise ConfigurationError("; ".join(item["msg"] for item in error.errors())) from None
+        wrong = [f"{'.'.join(map(str, item['loc'])) or 'options'}: {item['msg']}" for item in error.errors()]
+        raise ConfigurationError("; ".join(wrong), remedy="See skill-gate run --help.") from None
     if choice is not None and choice.executor.startswith("replay:"):
         settings = app.replay_settings(settings, choice.executor.removeprefix("replay:"))
     _check_out(Path(settings.out))
@@ -180,6 +181,11 @@ def report_session(app: App, report: GateReport, out: Path, *, as_json: bool) ->
         click.echo((out / "report.json").read_text(encoding="utf-8"), nl=False)
     app.say("")
     app.say(visible(report.headline))
+    for finding in report.session_findings:
+        app.say(f"  note: {visible(finding.message)}")
+    for skill in report.skills:
+        why = f": {visible(skill.reasons[0])[:400]}" if skill.reasons else ""
+        app.say(f"  {visible(skill.path)}: {skill.verdict.value}{why}")
     for line in report.what_to_do:
         app.say(f"  {visible(line)}")
     app.say(f"bundle: {out}   comment: {out / 'report.md'}   page: {out / 'report.html'}")

@@ -180,6 +180,8 @@ def _what_to_do(skills: Sequence[SkillReport], session_errors: Sequence[str]) ->
 
 
 def _advice(skill: SkillReport) -> str:
+    if skill.verdict is Verdict.INVALID and skill.reasons and "judge's batch is void" in skill.reasons[0]:
+        return "the judge model cannot be believed, the skill is not to blame: name another one with --judge-model"
     if skill.verdict is not Verdict.NOT_MEASURED:
         return TO_DO.get(skill.verdict, "")
     cause = skill.not_measured_cause or NotMeasuredCause.NO_KEY

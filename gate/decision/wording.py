@@ -112,9 +112,16 @@ def wording_of(look: Look, verdict: Verdict) -> str:
 
 def pass_reason(look: Look) -> str:
     mde = mde_of(look)
-    return (
+    words = (
         f"{_size(look)}, {look.rate.passed} of {look.rate.total} cases passed; a drop under {mde:.2f} would not be seen"
     )
+    return words if _shows_a_gain(look) else f"{words}; no assertion shows a gain over running without the skill"
+
+
+def _shows_a_gain(look: Look) -> bool:
+    """Whether any assertion passed more often with the skill than without. Lift is not asked for, but never left unsaid."""
+    rows = [row for case in look.runnable for row in triage_case(case)]
+    return any((row.with_skill.rate or 0) > (row.without_skill.rate or 0) for row in rows if row.without_skill.total)
 
 
 def score(look: Look) -> str:

@@ -253,6 +253,31 @@ def test_a_session_that_waits_for_a_model_ends_all_the_same(engine: docker.Docke
         release.set()
 
 
+def test_a_session_that_waits_for_the_first_answer_of_a_model_ends_too(tmp_path: Path) -> None:
+    """The preflight asks before anything is opened; a provider that never answers must not hold the program."""
+    asked, release = threading.Event(), threading.Event()
+
+    def silent(request: Request) -> Reply:
+        asked.set()
+        release.wait(60)
+        return Reply("ready")
+
+    a_repository(tmp_path / "repository")
+    try:
+        with ScriptedServer(silent) as server:
+            process = start_gate(
+                "run", "--repository", tmp_path / "repository", "--base", "main", "--out", tmp_path / "out",
+                "--model", f"openai@{server.openai_url}:agent",
+            )  # fmt: skip
+            assert asked.wait(60)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+            assert process.returncode == 130, errors
+            release.set()
+    finally:
+        release.set()
+
+
 def _owned_by(engine: docker.DockerClient, pid: int) -> list[str]:
     found = engine.api.containers(all=True, filters={"label": "gate.owner"})
     volumes = engine.api.volumes(filters={"label": "gate.owner"})["Volumes"] or []

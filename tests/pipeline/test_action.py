@@ -560,7 +560,7 @@ def test_a_checkout_without_history_says_fetch_depth_0(tmp_path: Path) -> None:
         git(tmp_path, "clone", "--quiet", "--depth", "1", "--branch", "merge", f"file://{here.workspace}", str(shallow))
         here.environ["GITHUB_WORKSPACE"] = str(shallow)
         done = here.run()
-        assert done.code == 3
+        assert done.code == 2
         assert "fetch-depth: 0" in done.text
         assert "fetch-depth: 0" in done.summary
         assert here.statuses()[-1][0] == "error"
@@ -570,7 +570,7 @@ def test_a_workspace_without_a_checkout_says_so(tmp_path: Path) -> None:
     with stage(tmp_path) as here:
         here.environ["GITHUB_WORKSPACE"] = str(tmp_path / "temp")
         done = here.run()
-        assert done.code == 3
+        assert done.code == 2
         assert "actions/checkout" in done.text
 
 
@@ -650,7 +650,7 @@ def test_a_maintainer_run_without_the_forks_commits_says_how_to_get_them(tmp_pat
         here.push()
         here.environ["GITHUB_SHA"] = here.base
         done = here.run(event="workflow_dispatch", payload=dispatch(here), pull_request=str(NUMBER))
-        assert done.code == 3
+        assert done.code == 2
         assert f"ref: refs/pull/{NUMBER}/head" in done.text
 
 
