@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from gate.domain.base import Value
 
 DEPENDABOT = "dependabot[bot]"
@@ -30,6 +32,8 @@ class PullRequestEvent(Value):
     labels: tuple[str, ...] = ()
     action: str
     """``opened``, ``synchronize``, ``closed`` …"""
+    label: str = ""
+    """Of ``labeled`` and ``unlabeled``: which one. Untrusted text."""
     state: str = "open"
 
     @property
@@ -61,13 +65,44 @@ class DispatchEvent(Value):
         return bool(self.default_branch) and self.ref == f"refs/heads/{self.default_branch}"
 
 
+class How(StrEnum):
+    """What of two commits is judged."""
+
+    PARTED = "parted"
+    """What changed since ``base`` and ``head`` parted: the merge base is the older side."""
+    EXACT = "exact"
+    """Everything in which ``base`` and ``head`` differ: a forced push drops commits too."""
+    AUDIT = "audit"
+    """Every skill of ``head``."""
+
+
+class CommitsEvent(Value):
+    """``push``, ``merge_group``, ``create``, ``release``, ``schedule``, ``repository_dispatch``: commits, no pull request."""
+
+    name: str
+    ref: str
+    """``refs/heads/main``, ``refs/tags/v1``, for messages."""
+    how: How
+    head: str
+    """Commit id, or a full tag name (``refs/tags/v1``) where nothing says which commit it is."""
+    base: str | None = None
+    """The older side. None: the default branch, where something is compared at all."""
+    branch: str = ""
+    """Whose tip's policy holds, without ``refs/heads/``. Empty: ``head`` is on the default branch."""
+    release: bool = False
+    """A tag or a release: the last word before others get it."""
+    queued: bool = False
+    """A merge queue waits for the status of ``head``."""
+    because: str = ""
+    """What is judged, in words, without a full stop."""
+
+
 class OtherEvent(Value):
     """Any other event. Nothing is run for it."""
 
     name: str
-    ref: str
-    sha: str
-    """The head of a merge group, otherwise GITHUB_SHA; empty where neither is known."""
+    because: str = ""
+    """Why nothing is, where the event is one that Skill Gate runs on; a sentence without a full stop."""
 
 
-Event = PullRequestEvent | DispatchEvent | OtherEvent
+Event = PullRequestEvent | DispatchEvent | CommitsEvent | OtherEvent

@@ -30,10 +30,11 @@ from gate.domain.skill import (
     is_agent_visible,
 )
 from gate.intake.notes import Notes, joined, short, shown
+from gate.intake.shipped import Holdings, shipped
 from gate.intake.skill import is_skill_md, name_of
 from gate.intake.sources import CommitTree
 from gate.intake.suite import is_suite_file
-from gate.intake.suite.outside import changed_elsewhere
+from gate.intake.suite.outside import ENDS, Outside, candidates, changed_elsewhere
 from gate.protocols import Repository
 
 RENAME_SHARE = 0.5
@@ -75,10 +76,19 @@ class Changes(NamedTuple):
     """Path as it is shown -> path as Git has it, where they differ (names that are no UTF-8)."""
     hidden: Mapping[str, str]
     """Deleted skill -> the sentence that says where it went, where it still is in the tree but is no live skill."""
+    base: Folders | None = None
+    """None: nothing was compared."""
 
 
-def find_folders(paths: Iterable[str], ignore: Sequence[str] = ()) -> Folders:
-    """Skill folders of a tree, outer ones first. ``ignore``: glob patterns, see ``is_ignored``."""
+def folders_in(tree: Holdings, mds: Collection[str], ignore: Sequence[str] = ()) -> tuple[Folders, frozenset[str]]:
+    """(skill folders of a tree, those of them that only a link or a manifest makes live). ``mds``: paths of its SKILL.md files."""
+    found = find_folders(mds, ignore)
+    led_to = shipped(tree, found.ignored, lambda path: is_ignored(path, ignore))
+    return (find_folders(mds, ignore, led_to) if led_to else found), led_to
+
+
+def find_folders(paths: Iterable[str], ignore: Sequence[str] = (), live_too: Collection[str] = ()) -> Folders:
+    """Skill folders of a tree, outer ones first. ``ignore``: glob patterns, see ``is_ignored``; ``live_too``: never ignored."""
     candidates = {posixpath.dirname(path) or "." for path in _only_skill_mds(paths)}
     live: set[str] = set()
     nested: dict[str, str] = {}
@@ -88,7 +98,7 @@ def find_folders(paths: Iterable[str], ignore: Sequence[str] = ()) -> Folders:
         child = outer == "." and _CONTAINER in folder.split("/")[:-1]
         if outer is not None and not child and not _taken_out(folder, outer, ignore):
             nested[folder] = outer
-        elif is_ignored(folder, ignore):
+        elif folder not in live_too and is_ignored(folder, ignore):
             ignored.add(folder)
         else:
             live.add(folder)
@@ -168,8 +178,10 @@ class _Comparison:
         vanished = {path for status, path, _ in changed if status == "D"} | {
             old for status, _, old in changed if status == "R" and old is not None
         }
-        self._head = find_folders(self._mds, ignore)
-        self._base = find_folders((set(self._mds) - appeared) | vanished, ignore)
+        self._head, self._led_to = folders_in(tree, self._mds, ignore)
+        before = (set(self._mds) - appeared) | vanished
+        self._base_tree = CommitTree(repo, base)
+        self._base, _ = folders_in(self._base_tree, before, ignore)
         self._notes = Notes(".", "changes")
 
     def result(self) -> Changes:
@@ -198,10 +210,15 @@ class _Comparison:
             visible = bool(outside) or self._visible(folder, own)
             skills.append(_change(folder, ChangeKind.MODIFIED, own | outside, visible=visible))
         self._copies([folder for folder in added if folder not in renamed.values()])
-        self._say()
+        self._say(skills)
         raw = {shown(folder): folder for folder in {*added, *deleted, *touched, *linked} if shown(folder) != folder}
         return Changes(
-            tuple(sorted(skills, key=lambda item: (item.path, item.kind))), self._notes.all(), self._head, raw, hidden
+            tuple(sorted(skills, key=lambda item: (item.path, item.kind))),
+            self._notes.all(),
+            self._head,
+            raw,
+            hidden,
+            self._base,
         )
 
     def _touched(self) -> dict[str, set[str]]:
@@ -220,9 +237,35 @@ class _Comparison:
                     found.setdefault(folder, set()).add(file)
         self._handed_over(found)
         sides_of_all = {side for _, path, old in self._changed for side in (path, old) if side is not None}
-        for judged, files in changed_elsewhere(sides_of_all, self._head.live | self._base.live).items():
+        live = self._head.live | self._base.live
+        suites = changed_elsewhere(
+            sides_of_all, live, lambda: candidates(self._tree.ending(ENDS)), functools.cache(self._versions)
+        )
+        for judged, files in (*suites.items(), *self._estranged().items()):
             found.setdefault(judged, set()).update(files)
         return found
+
+    def _estranged(self) -> dict[str, set[str]]:
+        """Skill -> suites outside of it that are no longer its own, though neither they nor it changed: a skill that came
+        nearer to them by its name, or around them by its place, has taken them."""
+        found: dict[str, set[str]] = {}
+        if self._head.live == self._base.live:
+            return found
+        after = set(candidates(self._tree.ending(ENDS)))
+        before = set(after)
+        for status, path, old in self._changed:
+            before -= {path} if status in "ARC" else set()
+            before |= set(candidates([old or path])) if status in "DR" else set()
+        rooms_before, rooms_after = Outside(before, self._base.live), Outside(after, self._head.live)
+        for folder in self._head.live & self._base.live:
+            for room, _ in set(rooms_before.rooms(folder)) - set(rooms_after.rooms(folder)):
+                lost = {path for path in before if path.startswith(f"{room}/")}
+                found.setdefault(folder, set()).update(lost)
+        return found
+
+    def _versions(self, path: str) -> list[bytes]:
+        """The contents of a path at base and at head."""
+        return [data for tree in (self._base_tree, self._tree) if (data := tree.read(path)) is not None]
 
     def _handed_over(self, found: dict[str, set[str]]) -> None:
         """Files that did not change, but have come to or left a skill because one inside it came or went."""
@@ -355,7 +398,7 @@ class _Comparison:
         text = b"".join(self._repo.blobs(ids).values()).decode("utf-8", "replace")
         return any(name in text for name in passive)
 
-    def _say(self) -> None:
+    def _say(self, skills: Sequence[SkillChange]) -> None:
         """Ignored folders, submodules and links that changed: never passed over."""
         ignored: Counter[str] = Counter()
         links = []
@@ -373,6 +416,11 @@ class _Comparison:
                 )  # fmt: skip
             elif mode == SYMLINK:
                 links.append((path, blob))
+        led_to = [folder for folder in sorted(self._led_to) if folder in {change.path for change in skills}]
+        if led_to:
+            self._notes.notice(
+                "shipped", f"on ignored paths, but a link or a manifest leads there, so they are live: {', '.join(short(one, 60) for one in led_to[:_LISTED])}",
+            )  # fmt: skip
         if ignored:
             names = ", ".join(short(shown(folder), 60) for folder in sorted(ignored)[:_LISTED])
             more = f" and {len(ignored) - _LISTED} more" if len(ignored) > _LISTED else ""

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gate.domain.event import DispatchEvent, Event, OtherEvent, PullRequestEvent
+from gate.domain.event import DispatchEvent, Event, PullRequestEvent
 from gate.errors import ConfigurationError
+from gate.intake.compared import compared
 from gate.intake.notes import short
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -32,10 +33,7 @@ def read_event(name: str, payload: Mapping[str, Any], environ: Mapping[str, str]
         return _pull_request(_Fields(payload), environ)
     if name == "workflow_dispatch":
         return _dispatch(_Fields(payload), environ)
-    sha = environ.get("GITHUB_SHA", "")
-    if name == "merge_group":
-        sha = _Fields(payload).at("merge_group").sha("head_sha")
-    return OtherEvent(name=short(name), ref=environ.get("GITHUB_REF", ""), sha=sha)
+    return compared(name, payload, environ)
 
 
 def _pull_request(payload: _Fields, environ: Mapping[str, str]) -> PullRequestEvent:
@@ -60,6 +58,7 @@ def _pull_request(payload: _Fields, environ: Mapping[str, str]) -> PullRequestEv
         actor=_login(payload, "sender") or environ.get("GITHUB_ACTOR", ""),
         labels=tuple(_Fields(one, f"{pull.place}.labels.{index}").text("name") for index, one in enumerate(labels)),
         action=payload.text("action"),
+        label=payload.at("label").text("name") if payload.value("label", None) is not None else "",
         state=pull.text("state"),
     )
 

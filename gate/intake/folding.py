@@ -1,7 +1,9 @@
 """Findings that the base version has too, on lines that a change does not touch, said in one sentence.
 
 A pull request that mends one rule must not be met with thirty remarks about lines that it never saw. What could be the
-change's own doing is never folded: an error, a finding that the base version has not, one whose line is another.
+change's own doing is never folded: a finding that the base version has not, one whose line is another. Nor is what a
+verdict rests on, an error or a finding that blocks: the verdict is about the skill and not about the difference, and a
+skill that sends secrets away is not fit because it did so yesterday. Such a finding says whose doing it is not.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from gate.domain.skill import Skill
 from gate.intake.notes import Notes, joined
 
 _LISTED = 6
+_NOT_NEW = "the base version has this too: it is not this change's doing"
 _Key = tuple[str, str, str, str]
 
 
@@ -24,10 +27,13 @@ def fold(findings: Sequence[Finding], head: Skill, at_base: Sequence[Finding], b
     kept, folded = [], []
     for item in findings:
         key = _key(item, head)
-        if item.level is Level.ERROR or item.blocks or not left[key]:
+        if not left[key]:
             kept.append(item)
+            continue
+        left[key] -= 1
+        if item.level is Level.ERROR or item.blocks:
+            kept.append(item.model_copy(update={"message": f"{item.message} ({_NOT_NEW})"}))
         else:
-            left[key] -= 1
             folded.append(item)
     if not folded:
         return tuple(kept)

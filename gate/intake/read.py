@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from gate.domain.findings import Finding
 from gate.domain.intake import Intake, SkillIntake
@@ -11,16 +13,16 @@ from gate.domain.skill import ChangeKind, Skill, SkillChange, slug_of
 from gate.domain.suite import Suite
 from gate.errors import ConfigurationError
 from gate.intake.body import check_body
-from gate.intake.changes import Changes, changed_skills, find_folders
+from gate.intake.changes import Changes, changed_skills, folders_in
 from gate.intake.folding import fold
 from gate.intake.manifests import ManifestReport, read_manifests
-from gate.intake.notes import Notes, joined, short, shown
+from gate.intake.notes import Notes, counted, joined, short, shown
 from gate.intake.policy import policy_change
 from gate.intake.preflight import preflight_facts
 from gate.intake.skill import is_skill_md, parse_skill
 from gate.intake.sources import CommitTree
 from gate.intake.suite import is_suite_file, read_suite, suite_removals
-from gate.intake.suite.outside import Outside, candidates
+from gate.intake.suite.outside import ENDS, ROOTS, Outside, candidates
 from gate.intake.tree import nested_findings, own_files
 from gate.protocols import Repository
 from gate.settings import Settings
@@ -39,7 +41,7 @@ def read_session(repo: Repository, settings: Settings) -> Intake:
     notes = Notes(".", "session")
     head = repo.resolve(settings.head)
     tip = repo.resolve(settings.base) if settings.base else repo.default_branch()
-    base = repo.merge_base(tip, head) if tip else None
+    base = tip if tip is None or settings.exact_base else repo.merge_base(tip, head)
     if base is None and not settings.paths:
         raise ConfigurationError(
             f"No base to compare {settings.head} with is known in {repo.location}: there is no default branch.",
@@ -49,7 +51,7 @@ def read_session(repo: Repository, settings: Settings) -> Intake:
     tree = CommitTree(repo, head)
     if base is None:
         notes.notice("no-base", "no base commit is known, so every skill counts as new", remedy="Name one with --base.")
-        folders = find_folders([path for path, _, _ in tree.skill_mds()], ignore)
+        folders, _ = folders_in(tree, [path for path, _, _ in tree.skill_mds()], ignore)
         changes = Changes((), (), folders, {}, {})
     else:
         changes = changed_skills(repo, base, head, ignore=ignore, tree=tree)
@@ -57,11 +59,13 @@ def read_session(repo: Repository, settings: Settings) -> Intake:
             notes.notice(
                 "base-is-head", "base and head are the same commit: nothing changed", remedy="Name another --base."
             )
-    if settings.head == "HEAD" and repo.is_dirty():
-        notes.notice("dirty", "there are uncommitted changes; commits are judged, so they are not looked at")
     wanted = _asked(settings.paths, changes, base is not None) if settings.paths else changes.skills
     reader = _Reader(repo, tree, base, tip, changes, settings=settings, head=head)
-    skills = tuple(reader.read(change) for change in wanted)
+    with ThreadPoolExecutor(max_workers=1) as meanwhile:  # git alone looks at the files, while the skills are read
+        dirty = meanwhile.submit(repo.is_dirty, _rooms(changes)) if settings.head == "HEAD" else None
+        skills = tuple(reader.read(change) for change in wanted)
+    if dirty is not None and dirty.result():
+        notes.notice("dirty", "there are uncommitted changes; commits are judged, so they are not looked at")
     return Intake(
         base_commit=base,
         base_tip=tip,
@@ -72,8 +76,15 @@ def read_session(repo: Repository, settings: Settings) -> Intake:
             *notes.all(),
             *policy_change(repo, tip, head),
             *(() if settings.paths else changes.findings),
+            *repo.remarks(),
         ),
     )
+
+
+def _rooms(changes: Changes) -> tuple[str, ...]:
+    """The outermost folders that hold skills or what judges them: whatever is edited elsewhere in a tree is no skill's."""
+    folders = {folder.split("/", maxsplit=1)[0] for folder in (*changes.head.live, *changes.head.ignored)}
+    return (".",) if not folders or "." in folders else tuple(sorted({*folders, ".github", *ROOTS}))
 
 
 def _asked(paths: Sequence[str], changes: Changes, has_base: bool) -> tuple[SkillChange, ...]:
@@ -115,6 +126,8 @@ class _Reader:
         self._repo = repo
         self._head = head
         self._outside: dict[str, Outside] = {}
+        self._unreadable: set[tuple[str, str]] = set()
+        """(skill, commit) with a suite that cannot be read."""
         self._settings = settings
         self._tree = tree
         self._base = base
@@ -135,6 +148,8 @@ class _Reader:
             if head is not None:
                 suite, suite_findings = read_suite(head, self._elsewhere(self._head, folder, head))
                 findings += (*suite_findings, *self._about(head))
+                if suite is None and any(item.blocks for item in suite_findings):
+                    self._unreadable.add((change.path, self._head))
             findings += nested_findings(change.path, self._changes.head)
             policy = self._settings.policy.for_skill(change.path)
             manifests = read_manifests(
@@ -183,17 +198,23 @@ class _Reader:
     def _elsewhere(self, commit: str, folder: str, skill: Skill) -> tuple[Skill, ...]:
         """Evals of one version that lie outside the skill's folder and are tied to it by name."""
         if commit not in self._outside:
-            paths = set(candidates(self._tree.paths()))
+            paths = set(self._candidates)
             live = set(self._changes.head.live)
             if commit != self._head:
                 # What another commit holds follows from head and the differences: its whole tree need not be listed.
                 for status, path, old in self._repo.changed_paths(commit, self._head):
                     paths -= {path} if status in "ARC" else set()
                     paths |= set(candidates([old or path])) if status in "DR" else set()
-                gone = [change.old_path or change.path for change in self._changes.skills]
-                live |= {self._raw(path) for path in gone}
+                if (
+                    self._changes.base is not None
+                ):  # a skill that came since must not take another's evals before it came
+                    live = set(self._changes.base.live)
             self._outside[commit] = Outside(paths, live)
         return self._outside[commit].of(folder, skill, lambda room: self._repo.read_skill_files(commit, room))
+
+    @functools.cached_property
+    def _candidates(self) -> list[str]:
+        return candidates(self._tree.ending(ENDS))
 
     def _raw(self, path: str) -> str:
         return self._changes.raw.get(path, path)
@@ -218,6 +239,8 @@ class _Reader:
                 findings += notes.items
             return None, None
         suite, problems = read_suite(skill, self._elsewhere(commit, folder, skill))
+        if suite is None and any(item.blocks for item in problems):
+            self._unreadable.add((change.path, commit))
         if say and any(item.blocks for item in problems):
             notes = Notes(joined(path, "evals"), "suite")
             first = next(item for item in problems if item.blocks)
@@ -242,10 +265,17 @@ class _Reader:
         if moved:
             found.append(moved)
         elif change.kind is ChangeKind.DELETED and at_base is not None:
-            found.append(f"The skill is deleted with its suite ({len(at_base.cases)} cases).")
+            found.append(f"The skill is deleted with its suite ({counted(len(at_base.cases), 'case')}).")
         elif change.kind is ChangeKind.DELETED and self._had_suite(change):
             found.append("The skill is deleted with its suite (it cannot be read, so its cases are not counted).")
         if change.kind is not ChangeKind.DELETED and at_base is not None:
             waived = set(suite_removals(at_base, of_record)) if of_record is not None else set()
             found += [text for text in suite_removals(at_base, head) if text not in waived]
+        elif (
+            change.kind is not ChangeKind.DELETED
+            and head is None
+            and (change.path, self._base) in self._unreadable
+            and (change.path, self._head) not in self._unreadable  # a mistake in it is said by itself
+        ):
+            found.append("The suite is removed (at the base it cannot be read, so its cases are not counted).")
         return tuple(found)

@@ -38,6 +38,12 @@ class Tree(Protocol):
     def read(self, path: str) -> bytes | None:
         """Content of a plain file; None for a link, a submodule and what is not there."""
 
+    def links(self) -> list[tuple[str, str]]:
+        """(path, target as it is written) of every symbolic link."""
+
+    def named(self, name: str) -> list[str]:
+        """Every path with this file name, in any case."""
+
 
 class _Modes(Mapping[str, str]):
     """Path -> mode of every entry of a commit, without reading what nobody asks for."""
@@ -85,6 +91,20 @@ class CommitTree:
     def skill_mds(self) -> list[tuple[str, str, str]]:
         """(path, mode, blob id) of every SKILL.md, in any case, sorted by path. Raises RepositoryError."""
         return self._repo.find(self._commit, "SKILL.md")
+
+    def links(self) -> list[tuple[str, str]]:
+        """As in Tree. Raises RepositoryError."""
+        found = self._repo.links(self._commit)
+        targets = self._repo.blobs([blob for _, blob in found]) if found else {}
+        return [(path, targets[blob].decode("utf-8", "surrogateescape")) for path, blob in found]
+
+    def named(self, name: str) -> list[str]:
+        """As in Tree. Raises RepositoryError."""
+        return [path for path, _, _ in self._repo.find(self._commit, name)]
+
+    def ending(self, ends: tuple[str, ...]) -> list[str]:
+        """Every path that ends in one of these. Raises RepositoryError."""
+        return self._repo.ending(self._commit, ends)
 
     def below(self, folder: str) -> list[tuple[str, str, str]]:
         """(path, mode, blob id) of every entry below a folder (``.``: all), sorted by path. Raises RepositoryError."""
@@ -166,6 +186,19 @@ class FolderTree:
             return None
         data, size = self._content(path, mode, MAX_FILE_BYTES)
         return data if len(data) == size else None
+
+    def links(self) -> list[tuple[str, str]]:
+        """As in Tree."""
+        return [
+            (path, self._content(path, mode, MAX_FILE_BYTES)[0].decode("utf-8", "surrogateescape"))
+            for path, mode in self.paths().items()
+            if mode == SYMLINK
+        ]
+
+    def named(self, name: str) -> list[str]:
+        """As in Tree."""
+        wanted = name.casefold()
+        return [path for path in self.paths() if path.rpartition("/")[2].casefold() == wanted]
 
     def _content(self, path: str, mode: str, left: int) -> tuple[bytes, int]:
         """(content, true size); no content where it is over a limit or cannot be read."""

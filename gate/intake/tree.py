@@ -14,7 +14,7 @@ from gate.domain.preflight import PreflightFact
 from gate.domain.skill import Skill, SkillFacts, SkillFile
 from gate.domain.suite import Suite, SuiteSource, TriggerCase
 from gate.intake.body import check_body, facts_of
-from gate.intake.changes import Folders, find_folders, owner_of
+from gate.intake.changes import Folders, folders_in, owner_of
 from gate.intake.manifests import read_manifests
 from gate.intake.notes import Notes, joined, shown
 from gate.intake.preflight import preflight_facts
@@ -94,7 +94,7 @@ def each_skill(
     of the skill that it is nested in. ``profiles``: validators whose word is wanted beside the gate's own. ``orphans``: at
     the end an entry too, an ``orphan``, for each folder with evals that are of no skill.
     """
-    folders = find_folders(tree.paths(), ignore)
+    folders, _ = folders_in(tree, [path for path in tree.paths() if path[-8:].casefold() == "skill.md"], ignore)
     outside = Outside(tree.paths(), folders.live)
     for folder in sorted(folders.live | folders.ignored, key=shown):
         if folder in folders.live:

@@ -64,7 +64,8 @@ def check(
     text, problem = decoded(data)
     parsed = parse_json(text) if problem is None else None
     for item in (problem,) if problem else parsed.problems if parsed else ():
-        notes.add(Level.ERROR, "json", item.message, line=item.line, column=item.column, remedy=item.remedy)
+        remedy = item.remedy or "Write it again, or remove it."
+        notes.add(Level.ERROR, "json", item.message, line=item.line, column=item.column, remedy=remedy)
     if notes.items or parsed is None:
         return notes.all()
     if not isinstance(parsed.value, dict):

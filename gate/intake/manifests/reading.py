@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -55,10 +56,14 @@ class Index:
     def __init__(self, paths: Collection[str], read: Read) -> None:
         self.paths = paths
         self.read = read
-        self._sorted = sorted(paths)
         self._documents: dict[tuple[str, str], Document] = {}
         self.memory: dict[Any, Any] = {}
         """What a kind has found out about a whole manifest and needs for each skill in it."""
+
+    @functools.cached_property
+    def _sorted(self) -> list[str]:
+        """Made when a manifest first names a folder: most versions of most trees have none, and 100,000 paths."""
+        return sorted(self.paths)
 
     def has_file(self, path: str) -> bool:
         """Whether there is an entry (a link too) at a path."""

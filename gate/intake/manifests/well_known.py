@@ -114,7 +114,8 @@ def _artefact(ground: Ground, artefact: _Artefact, notes: Notes) -> bool:
     label, line, wanted = artefact.label, artefact.line, artefact.digest
     data = ground.index.read(artefact.place)
     if data is None:
-        notes.add(Level.ERROR, "link", f"the artefact of {label} is a link; links are never followed", line=line)
+        notes.add(Level.ERROR, "link", f"the artefact of {label} is a link; links are never followed", line=line,
+                  remedy="Commit a plain file.")  # fmt: skip
         return False
     if hashlib.sha256(data).hexdigest() != wanted:
         if not ground.committed and hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest() == wanted:

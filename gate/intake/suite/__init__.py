@@ -38,7 +38,16 @@ from gate.intake.suite.lint import lint
 from gate.intake.suite.removals import suite_removals
 from gate.intake.yaml_text import Node, Problem
 
-__all__ = ["DIALECTS", "Reading", "is_suite_file", "is_suite_name", "read_evals", "read_suite", "suite_removals"]
+__all__ = [
+    "DIALECTS",
+    "Reading",
+    "is_suite_file",
+    "is_suite_name",
+    "is_suite_place",
+    "read_evals",
+    "read_suite",
+    "suite_removals",
+]
 
 MAX_SUITE_BYTES = 8 * 1024 * 1024
 MAX_CASES = 5_000
@@ -101,7 +110,7 @@ class Reading(NamedTuple):
     """Everything that was found about a skill's evals."""
 
     suite: Suite | None
-    """None where no case can be run."""
+    """None where nothing can be run. A set of trigger queries alone is a suite without cases."""
     findings: tuple[Finding, ...]
     triggers: tuple[TriggerCase, ...] = ()
     sources: tuple[SuiteSource, ...] = ()
@@ -120,8 +129,13 @@ def is_suite_name(path: str) -> bool:
     return name in _EVAL_NAMES or name == "evals.json" or name.endswith((cases_md.END, ".eval.yaml", ".eval.yml"))
 
 
+def is_suite_place(path: str) -> bool:
+    """Whether a path in a folder with evals outside of its skill is where a suite is looked for; its content decides."""
+    return _rank(path.lower(), inside=False) is not None
+
+
 def read_suite(skill: Skill, outside: Sequence[Skill] = ()) -> tuple[Suite | None, tuple[Finding, ...]]:
-    """The suite of a skill, or None where it has no case that can be run. See ``read_evals``."""
+    """The suite of a skill, or None where nothing of it can be run. See ``read_evals``."""
     reading = read_evals(skill, outside)
     return reading.suite, reading.findings
 
@@ -163,11 +177,19 @@ def read_evals(skill: Skill, outside: Sequence[Skill] = ()) -> Reading:
             remedy="Add a case with a prompt and a check or an expectation.",
         )
     findings += notes.items
-    if not cases:
+    if not cases and not found_triggers:
         return Reading(None, tuple(findings), found_triggers, sources)
-    findings += lint(cases, {name: source.path for name, source in owners.items()})
-    first, result = next((source, item) for source, item in read if item.cases)
-    suite = Suite(path=first.path, dialect=result.dialect, cases=cases, triggers=found_triggers, sources=sources)
+    if cases:
+        findings += lint(cases, {name: source.path for name, source in owners.items()})
+    first, result = next((source, item) for source, item in read if (item.cases if cases else item.triggers))
+    suite = Suite(
+        path=first.path,
+        dialect=result.dialect,
+        cases=cases,
+        generated=any(item.generated for _, item in read),
+        triggers=found_triggers,
+        sources=sources,
+    )
     return Reading(suite, tuple(findings), found_triggers, sources)
 
 
@@ -188,8 +210,10 @@ class _Room:
             for file in self._room.files
             if (rank := _rank(file.path.lower(), inside=self._inside)) is not None
         )
+        if self._inside:
+            self._say_unread(anything=bool(ranked))
         if not ranked:
-            return [], []
+            return [], self._findings
         siblings: dict[str, Node] = {}
         parsed: list[tuple[int, SkillFile, Node | None, tuple[Problem, ...]]] = []
         for rank, _, path, file in ranked:
@@ -208,6 +232,10 @@ class _Room:
                 continue
             notes = Notes(joined(self._room.path, file.path), "suite")
             source = Source(file, self._room, notes, root, used, siblings, self._own, self._name)
+            other = tool_settings.suite_of_another_tool(source)
+            if other is not None and rank >= len(_PLACES):
+                self._say_other(file, other)
+                continue
             dialect = next((item for item in DIALECTS if item.claims(source)), None)
             if dialect is None:
                 unclaimed.append((rank, source, ()))
@@ -222,6 +250,38 @@ class _Room:
                 self._findings += source.notes.items
         self._say_unclaimed(unclaimed, used, fixtures)
         return kept, self._findings
+
+    def _say_other(self, file: SkillFile, tool: str) -> None:
+        notes = Notes(joined(self._room.path, file.path), "suite")
+        notes.warn(
+            "other-tool",
+            f"this is a suite of {tool}, which is named and not read: nothing in it judges the skill",
+            remedy="Write its cases in evals/skill-gate.yaml: each with a prompt and checks or expectations.",
+        )
+        self._findings += notes.items
+
+    def _say_unread(self, *, anything: bool) -> None:
+        """Files that no rank is for. Somebody wrote evals and none was found: never the same as no evals."""
+        for file in self._room.files:
+            other = tool_settings.named_by_another_tool(file.path)
+            if other is not None and file.is_regular and _rank(file.path.lower()) is None:
+                self._say_other(file, other)
+        if anything:
+            return
+        left = [
+            file.path
+            for file in self._room.files
+            if file.path.lower().split("/", maxsplit=1)[0] in _FOLDERS and file.path.lower().endswith(_EVAL_ENDS)
+        ]
+        if left:
+            notes = Notes(joined(self._room.path, left[0].split("/", maxsplit=1)[0]), "suite")
+            more = f" and {len(left) - 10} more" if len(left) > 10 else ""
+            notes.warn(
+                "none-found",
+                f"no file here is where a suite is looked for, so the skill has no evals: {', '.join(short(path, 60) for path in left[:10])}{more}",
+                remedy="Put the cases into evals/skill-gate.yaml or evals/evals.json, or into evals/cases/, one a file.",
+            )
+            self._findings += notes.items
 
     def _parse(self, file: SkillFile) -> tuple[Node | None, tuple[Problem, ...]]:
         if not file.is_regular:

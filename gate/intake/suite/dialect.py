@@ -21,6 +21,8 @@ class Read(NamedTuple):
     without_id: frozenset[str]
     """Ids that the file did not give."""
     triggers: tuple[TriggerCase, ...] = ()
+    generated: bool = False
+    """The file says that a program made it and that nobody has taken it over yet."""
 
 
 @dataclass(frozen=True)

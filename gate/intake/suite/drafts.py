@@ -16,6 +16,7 @@ from gate.intake.suite import building
 from gate.intake.suite.building import Complaint
 from gate.intake.suite.dialect import Read, Source
 from gate.intake.suite.exact import Spec
+from gate.intake.suite.skill_gate_yaml import MOST_TURNS
 from gate.intake.yaml_text import Node, plain
 
 SETTINGS = frozenset(
@@ -210,6 +211,25 @@ class Draft:
                 result.append((item.value if isinstance(item.value, str) else item.source, item))
         return result
 
+    def conversation(self, key: str) -> tuple[str | None, tuple[str, ...]]:
+        """(prompt, what the user says after each answer) of a list of texts. A case with anything else there is left out."""
+        found = self.node.value[key]
+        entries = found.value if found.is_list else []
+        said = [item.value for item in entries if isinstance(item.value, str) and item.value.strip()]
+        if not said or len(said) != len(entries):
+            self.lose(f"{key} is no list of texts", found, "Write what the user says as texts, one a turn.")
+            return None, ()
+        if len(said) > MOST_TURNS + 1:
+            self.lose(f"{len(said)} turns are too many; at most {MOST_TURNS + 1} are run", found, "Say more in each.")
+            return None, ()
+        if len(said) > 1:
+            self.file.notes.notice(
+                "last-answer",
+                f"{self.label}: checks of the answer look at the last one of {len(said)} turns",
+                line=found.line,
+            )
+        return said[0], tuple(said[1:])
+
     def mapping(self, key: str, node: Node | None = None) -> Node:
         """The mapping under a key; empty where there is none, and where something else is there, which is complained about."""
         found = (node or self.node).value.get(key)
@@ -400,13 +420,13 @@ class Draft:
 
 
 def say_triggers(source: Source, triggers: Sequence[TriggerCase]) -> None:
-    """Trigger cases are kept; that they are not run is said with counts."""
+    """What trigger queries become is said with counts."""
     if triggers:
         yes = sum(item.should_trigger for item in triggers)
         source.notes.notice(
             "trigger-cases",
-            f"{len(triggers)} trigger cases are not run by this version ({yes} should open the skill, "
-            f"{len(triggers) - yes} should not); they are kept and counted",
+            f"{len(triggers)} trigger queries ({yes} should open the skill, {len(triggers) - yes} should not): each is asked "
+            "with the skill offered, and only whether it is opened is looked at",
         )
 
 

@@ -19,7 +19,7 @@ import posixpath
 from typing import Any
 
 from gate.domain.base import Json, Severity
-from gate.domain.suite import Case, CaseType, FixtureFile, TriggerCase
+from gate.domain.suite import Case, CaseType, FixtureFile, Guard, TriggerCase
 from gate.intake.notes import nearest, short
 from gate.intake.suite import building
 from gate.intake.suite.assertions import Assertions
@@ -225,6 +225,7 @@ class _Reader:
                 prompt=prompt,
                 type=self._type(item),
                 risk=_risk(item),
+                guards=_FAMILIES.get(str(item.get("security_family", "")).strip().lower()) if strict else None,
                 tag=_text(item, "tag"),
                 source=_text(item, "source"),
                 files=files,
@@ -320,6 +321,18 @@ class _Reader:
 def _given_id(item: dict[str, Json]) -> str:
     given = item.get("id", item.get("eval_id"))
     return str(given).strip() if isinstance(given, str | int | float) and not isinstance(given, bool) else ""
+
+
+_FAMILIES = {
+    "prompt_injection": Guard.INJECTION,
+    "indirect_injection": Guard.INJECTION,
+    "multi_turn_induction": Guard.INJECTION,
+    "normal_request_disguise": Guard.PERMISSION_BYPASS,
+    "tool_overscope": Guard.OVERREACH,
+    "secrets_access": Guard.LEAK,
+    "exfiltration": Guard.LEAK,
+}
+"""SkillSentry's families of security cases, as what they guard against; ``recovery_rollback`` is none of the vetoes."""
 
 
 def _prompt(item: dict[str, Json]) -> str | None:

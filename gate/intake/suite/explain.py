@@ -19,7 +19,7 @@ def explain(
 ) -> list[str]:
     """Lines for people: every file, every case, what each check and expectation is. Holds untrusted text.
 
-    ``triggers`` and ``sources`` of a skill whose suite is None because it holds no case that can be run.
+    ``triggers`` and ``sources`` of a skill whose suite is None because nothing of it can be run.
     """
     cases = suite.cases if suite else ()
     triggers = suite.triggers if suite else triggers
@@ -27,7 +27,7 @@ def explain(
         _count(len(cases), "case"),
         _count(sum(len(case.checks) for case in cases), "exact check"),
         f"{_count(sum(len(case.expectations) for case in cases), 'expectation')} for the grader",
-        f"{_count(len(triggers), 'trigger case')} not run",
+        f"{len(triggers)} trigger {'query' if len(triggers) == 1 else 'queries'}",
     )
     lines = [f"{path}: {', '.join(counts)}"]
     by_id = {case.eval_id: case for case in cases}
@@ -48,14 +48,16 @@ def _case(case: Case) -> list[str]:
     about = [
         case.type.value,
         *([f"risk {case.risk}"] if case.risk != "normal" else []),
+        *([f"guards against {case.guards.value}"] if case.guards is not None else []),
         *([case.tag] if case.tag else []),
     ]
     place = f", line {case.line}" if case.line else ""
     title = f"case {case.eval_id} ({', '.join(about)}{place})"
     lines = [f"{_INDENT * 2}{title}: {short(case.name or case.prompt, 100)}"]
+    lines += [f"{_INDENT * 3}then the user says: {short(text, 100)}" for text in case.turns]
     lines += [f"{_INDENT * 3}file {item.path} ({len(item.data)} bytes)" for item in case.files]
     lines += [
-        f"{_INDENT * 3}mock server {server.name}: {', '.join(tool.name for tool in server.tools)}"
+        f"{_INDENT * 3}{'real' if server.mode == 'real' else 'mock'} server {server.name}: {', '.join(tool.name for tool in server.tools)}"
         for server in case.mcp_servers
     ]
     if case.skip_without_skill:

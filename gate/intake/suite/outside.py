@@ -17,40 +17,69 @@ from collections.abc import Callable, Collection, Iterable
 
 from gate.domain.skill import Skill, SkillFile
 from gate.intake.notes import shown
-from gate.intake.suite import is_suite_name
+from gate.intake.suite import is_suite_place
 
 MAX_ROOMS = 20
 """Folders a skill; nobody has more."""
 
-_ROOTS = frozenset(("evals", "eval", "evaluations", "tests", "test"))
+ROOTS = frozenset(("evals", "eval", "evaluations", "tests", "test"))
 _ROOT = re.compile(r"(?:^|/)(?:evals?|evaluations|tests?)/", re.IGNORECASE)
 _CASES = ("cases", "tasks", "scenarios")
-_ENDS = (".yaml", ".yml", ".json", ".jsonl", ".csv", ".cases.md")
+ENDS = (".yaml", ".yml", ".json", ".jsonl", ".csv", ".cases.md")
 _SKILL_LINE = rb"""(?m)^[ \t]*"?skill(?:_name)?"?[ \t]*:[ \t]*["']?%s["']?[ \t]*,?[ \t]*(?:#.*)?\r?$"""
 
 
 def candidates(paths: Iterable[str]) -> list[str]:
     """The paths that could be evals outside a skill; of most trees, few."""
     # The cheap question first: trees have 100,000 paths.
-    return [path for path in paths if path.endswith(_ENDS) and _ROOT.search(path)]
+    return [path for path in paths if path.endswith(ENDS) and _ROOT.search(path)]
 
 
-def changed_elsewhere(changed: Iterable[str], live: Collection[str]) -> dict[str, set[str]]:
-    """Skill folder -> changed suite files outside it that are tied to it by name: who changes what judges a skill changes
-    the skill. Files that only a suite could name (fixtures) are not looked at: the tree is not read for this."""
-    suites = [path for path in candidates(changed) if is_suite_name(path) or path.split("/")[-2].lower() in _CASES
-              or path.lower().endswith(("/case.yaml", "/case.yml"))]  # fmt: skip
+def changed_elsewhere(
+    changed: Iterable[str],
+    live: Collection[str],
+    everything: Callable[[], Iterable[str]],
+    versions: Callable[[str], Iterable[bytes]],
+) -> dict[str, set[str]]:
+    """Skill folder -> changed files outside it that judge it: who changes what judges a skill changes the skill.
+
+    Of a folder with evals that is tied to the skill by name these are the suites, and the data that one of them names: the
+    file, or a folder around it. Where several skills share the folder: the suites that name this one, and their data.
+
+    ``everything``: the paths of head that could be evals (those of base are among ``changed``, or there too); ``versions``:
+    the contents of a path at base and at head. Both are only called where something near evals changed.
+    """
+    near = [path for path in changed if _ROOT.search(path)]
     found: dict[str, set[str]] = {}
-    if suites and "." not in live:
-        outside = Outside(suites, live)
-        for folder in live:
-            for room, shared in outside.rooms(folder):
-                name = posixpath.basename(folder).lower()
-                below = {path for path in suites if path.startswith(f"{room}/")}
-                named = {path for path in below if name in posixpath.basename(path).lower()}
-                if below and (named or not shared):
-                    found.setdefault(folder, set()).update(named if shared else below)
+    if not near or "." in live:
+        return found
+    known = {*everything(), *candidates(near)}
+    outside = Outside(known, live)
+    for folder in live:
+        for room, shared in outside.rooms(folder):
+            touched = {path.removeprefix(f"{room}/") for path in near if path.startswith(f"{room}/")}
+            if not touched:
+                continue
+            line = _names(folder)
+            places = [path for path in sorted(known) if path.startswith(f"{room}/")]
+            suites = {
+                name: texts
+                for name in (path.removeprefix(f"{room}/") for path in places)
+                if is_suite_place(name)
+                and (texts := list(versions(f"{room}/{name}")))
+                and (not shared or any(map(line.search, texts)))
+            }
+            said = b"\n".join(text for texts in suites.values() for text in texts)
+            for name in touched:
+                parts = [part.encode("utf-8", "surrogateescape") for part in name.split("/")]
+                if name in suites or (not is_suite_place(name) and any(part in said for part in parts)):
+                    found.setdefault(folder, set()).add(f"{room}/{name}")
     return found
+
+
+def _names(folder: str) -> re.Pattern[bytes]:
+    """A line that says whose evals a file holds."""
+    return re.compile(_SKILL_LINE % re.escape(posixpath.basename(folder)).encode("utf-8", "surrogateescape"))
 
 
 class Outside:
@@ -78,9 +107,7 @@ class Outside:
         for room, shared in self.rooms(folder):
             entries = files(room)
             if shared:
-                line = re.compile(
-                    _SKILL_LINE % re.escape(posixpath.basename(folder)).encode("utf-8", "surrogateescape")
-                )
+                line = _names(folder)
                 entries = tuple(item for item in entries if not _is_document(item) or line.search(item.data))
             if entries:
                 found.append(skill.model_copy(update={"path": shown(room), "files": entries}))
@@ -88,7 +115,7 @@ class Outside:
 
     def _place(self, path: str) -> None:
         parts = path.split("/")[:-1]
-        start = next((index for index, part in enumerate(parts) if part.lower() in _ROOTS), None)
+        start = next((index for index, part in enumerate(parts) if part.lower() in ROOTS), None)
         if start is None or self._owned(parts):
             return
         for end in range(len(parts) - 1, start, -1):
@@ -117,4 +144,4 @@ class Outside:
 
 
 def _is_document(file: SkillFile) -> bool:
-    return file.path.lower().endswith(_ENDS)
+    return file.path.lower().endswith(ENDS)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 from gate.domain.base import Severity, digest_of
 from gate.domain.checks import ArmName, Check
 from gate.domain.suite import Case, Expectation, Suite
-from gate.intake.notes import short
+from gate.intake.notes import counted, short
 
 T = TypeVar("T")
 
@@ -26,9 +26,11 @@ _TARGET = ("tool", "field", "path", "level")
 
 def suite_removals(base: Suite, head: Suite | None) -> tuple[str, ...]:
     """One sentence for each thing that ``head`` removes or loosens; empty where it only adds or tightens."""
-    if head is None or not head.cases:
-        return (f"The whole suite is removed ({len(base.cases)} cases).",) if base.cases else ()
-    found: list[str] = []
+    if head is None or (base.cases and not head.cases):
+        count = len(base.cases) or len(base.triggers)
+        what = counted(count, "case") if base.cases else counted(count, "trigger query", "trigger queries")
+        return (f"The whole suite is removed ({what}).",) if count else ()
+    found: list[str] = _of_triggers(base, head)
     for old, new in _paired(
         base.cases,
         head.cases,
@@ -40,10 +42,28 @@ def suite_removals(base: Suite, head: Suite | None) -> tuple[str, ...]:
     ):
         name = f'Case "{short(old.eval_id)}"'
         if new is None:
-            found.append(f"{name} is removed ({len(old.checks)} checks, {len(old.expectations)} expectations).")
+            found.append(
+                f"{name} is removed ({counted(len(old.checks), 'check')}, {counted(len(old.expectations), 'expectation')})."
+            )
         elif _content(old) != _content(new):
             found += [f"{name}: {text}." for text in _of_case(old, new)]
     return tuple(found)
+
+
+def _of_triggers(base: Suite, head: Suite) -> list[str]:
+    """Trigger queries that are gone, or that ask for the opposite now."""
+    now = {(item.query.strip(), item.should_trigger) for item in head.triggers}
+    found = []
+    for item in base.triggers:
+        query, should = item.query.strip(), item.should_trigger
+        if (query, should) in now:
+            continue
+        if (query, not should) in now:
+            wanted = "not open" if should else "open"
+            found.append(f'The trigger query "{short(query)}" now asks that the agent does {wanted} the skill.')
+        else:
+            found.append(f'The trigger query "{short(query)}" is removed.')
+    return list(dict.fromkeys(found))
 
 
 def _content(case: Case) -> str:
@@ -76,6 +96,8 @@ def _of_case(old: Case, new: Case) -> list[str]:
     found = []
     if new.skip_without_skill and not old.skip_without_skill:
         found.append("it no longer runs without the skill (skip_without_skill)")
+    if old.guards is not None and new.guards is not old.guards:
+        found.append(f"it no longer guards against {old.guards} (guards)")
     for check, match in _paired(
         old.checks,
         new.checks,

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 
 from gate.domain.base import Severity, pretty_json
 from gate.domain.checks import ArmName, Check, CheckParameters, KnownIssue
-from gate.domain.suite import Case, CaseType, Expectation, McpResponse, McpTool
+from gate.domain.suite import Case, CaseType, Expectation, Guard, McpCall, McpResponse, McpTool, ServiceProbe
+from gate.intake.suite.mcp import MODES
 
 TITLE = "Skill Gate suite"
 
@@ -35,11 +36,17 @@ def suite_schema() -> dict[str, Any]:
         "title": TITLE,
         "description": "Eval cases of a skill: evals/skill-gate.yaml in the skill's folder.",
         "type": "object",
-        "required": ["version", "cases"],
+        "required": ["version"],
+        "anyOf": [{"required": ["cases"]}, {"required": ["triggers"]}],
         "additionalProperties": False,
         "properties": {
             "version": {"const": 1},
+            "generated": {
+                "type": "boolean",
+                "description": "Written by a program: conditional at best until it is removed.",
+            },
             "cases": {"type": ["array", "null"], "items": {"$ref": "#/$defs/Case"}},
+            "triggers": {"type": ["array", "null"], "items": {"$ref": "#/$defs/Trigger"}},
         },
         "$defs": {
             **definitions,
@@ -50,6 +57,18 @@ def suite_schema() -> dict[str, Any]:
             "File": _file(),
             "KnownIssue": _plain(TypeAdapter(KnownIssue).json_schema()),
             "McpServer": _server(),
+            "Service": _plain(TypeAdapter(ServiceProbe).json_schema()),
+            "Trigger": {
+                "description": "A query that should, or should not, make the agent open the skill.",
+                "type": "object",
+                "required": ["query", "should_trigger"],
+                "additionalProperties": False,
+                "properties": {
+                    "id": {"type": ["string", "number", "null"]},
+                    "query": {"type": "string", "pattern": r"\S"},
+                    "should_trigger": {"type": "boolean"},
+                },
+            },
         },
     }
 
@@ -103,6 +122,10 @@ def _case() -> dict[str, Any]:
             "prompt": {"type": "string", "pattern": r"\S", "description": "What the agent is asked."},
             "type": {"enum": [item.value for item in CaseType], "default": CaseType.HAPPY_PATH.value},
             "risk": {"enum": list(get_args(fields["risk"].annotation)), "default": fields["risk"].default},
+            "guards": {
+                "enum": [None, *(item.value for item in Guard)],
+                "description": "Harm that the case is there to catch: a failed must check is then a veto.",
+            },
             **{key: {"type": ["string", "null"], "description": text} for key, text in _CASE_TEXT.items()},
             "files": {
                 "type": ["object", "null"],
@@ -113,6 +136,14 @@ def _case() -> dict[str, Any]:
             "expectations": {"type": ["array", "null"], "items": {"$ref": "#/$defs/Expectation"}},
             "mcp_servers": {"type": "array", "items": {"$ref": "#/$defs/McpServer"}},
             "skip_without_skill": {"type": "boolean", "default": False},
+            "mode": {"enum": list(get_args(fields["mode"].annotation)), "default": fields["mode"].default},
+            "turns": {
+                "type": ["array", "null"],
+                "items": {"type": "string", "pattern": r"\S"},
+                "maxItems": 20,
+                "description": "What the user says next, one after each answer.",
+            },
+            "service": {"oneOf": [{"$ref": "#/$defs/Service"}, {"type": "null"}]},
             "expected_output": {"type": ["string", "null"], "description": "For people; no model sees it."},
         },
     }
@@ -180,6 +211,7 @@ def _server() -> dict[str, Any]:
         ]
     }
     result = {"structured": {}, "text": {"type": "string"}, "is_error": {"type": "boolean"}}
+    faults = list(get_args(get_args(McpResponse.model_fields["fault"].annotation)[0]))
     times = {"type": "integer", "minimum": 1, "description": McpResponse.__doc__ or ""}
     response = {
         "type": "object",
@@ -187,10 +219,12 @@ def _server() -> dict[str, Any]:
         "properties": {
             "when": {"oneOf": [{"const": "any"}, {"type": "null"}, {"type": "object", "additionalProperties": when}]},
             "times": times,
+            "fault": {"enum": faults},
+            "after": {"type": "string", "description": "A tool that was answered before, in this run."},
             "result": {"type": "object", "properties": result, "additionalProperties": False},
             **result,
         },
-        "anyOf": [{"required": [key]} for key in ("structured", "text", "result")],
+        "anyOf": [{"required": [key]} for key in ("structured", "text", "result", "fault")],
     }
     tool = {
         "type": "object",
@@ -204,14 +238,23 @@ def _server() -> dict[str, Any]:
             "responses": {"type": "array", "items": response},
         },
     }
+    call = {
+        "description": McpCall.__doc__ or "",
+        "type": "object",
+        "required": ["tool"],
+        "additionalProperties": False,
+        "properties": {"tool": name, "arguments": {"type": "object"}, **result},
+        "anyOf": [{"required": [key]} for key in ("structured", "text")],
+    }
     return {
         "type": "object",
         "required": ["name", "tools"],
         "additionalProperties": False,
         "properties": {
             "name": name,
-            "mode": {"const": "mock"},
+            "mode": {"enum": list(MODES), "default": "mock"},
             "tools": {"type": "array", "minItems": 1, "items": tool},
+            "cassette": {"type": "array", "items": call},
         },
     }
 

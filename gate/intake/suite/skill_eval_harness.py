@@ -28,7 +28,8 @@ def _read(source: Source) -> Read:
         draft = file.named(node)
         draft.known(_KEYS, _JUDGING)
         if "turns" in node.value and node.value["turns"].value:
-            draft.complain("turns: a conversation of several turns is not run by this version", node.value["turns"])
+            draft.lose("its conversation of several turns is not read from this format", node.value["turns"],
+                       "Write the case in evals/skill-gate.yaml, with prompt and turns.")  # fmt: skip
         prompt = draft.text("prompt")
         reference = draft.text("prompt_ref")
         if prompt is None and reference is not None:

@@ -5,7 +5,12 @@ Top level:
 | key | value |
 |---|---|
 | `version` | `1`, required |
-| `cases` | list of cases, at least one |
+| `generated` | `true`: a program wrote it and nobody has taken it over; the verdict is `conditional` at best |
+| `cases` | list of cases |
+| `triggers` | list of trigger queries: `query`, `should_trigger` (`true` or `false`), and maybe `id` |
+
+At least one of `cases` and `triggers` is there. A trigger query is asked with the skill offered; only whether the agent opens
+the skill is looked at. Good sets hold near misses: queries that sound like the skill's and are none of its business.
 
 A case:
 
@@ -16,11 +21,15 @@ A case:
 | `prompt` | what the agent is asked, required | |
 | `type` | `happy_path`, `edge_case`, `negative`, `robustness`, `security`, `atomic`, `e2e`, `variant`, `regression` | `happy_path` |
 | `risk` | `low`, `normal`, `high` | `normal` |
+| `guards` | harm that the case is there to catch: `overreach`, `fabrication`, `leak`, `permission_bypass`, `injection`; a failed `must` check is then a veto | none |
 | `tag`, `source` | text, such as `golden` | none |
 | `files` | workspace path -> text, or `{text: …}` or `{from: file of the skill}`, either with `executable: true` | none |
 | `checks` | list of exact checks, decided by a program | none |
 | `expectations` | list of texts, or of expectations, decided by a grader that must quote the record | none |
-| `mcp_servers` | mock MCP servers (`gate.intake.suite.mcp`) | none |
+| `mcp_servers` | mock, replayed or real MCP servers (`gate.intake.suite.mcp`) | none |
+| `mode` | `offered`: the agent decides whether to open the skill; `loaded`: it has SKILL.md before it begins | `offered` |
+| `turns` | list of texts: what the user says next, one after each answer; the last answer is judged | none |
+| `service` | what the produced program has to answer, where it is a server: `port`, and maybe `path`, `status`, `contains`, `seconds` | none |
 | `skip_without_skill` | `true`: no run without the skill | `false` |
 | `skip_reason` | why | none |
 | `expected_output` | for people; no model sees it | none |
@@ -90,7 +99,7 @@ from pydantic import ValidationError
 
 from gate.domain.base import Severity
 from gate.domain.checks import ArmName, Check, KnownIssue
-from gate.domain.suite import Case, CaseType, Expectation, FixtureFile
+from gate.domain.suite import Case, CaseType, Expectation, FixtureFile, Guard, ServiceProbe, TriggerCase
 from gate.intake.notes import nearest, short
 from gate.intake.suite import building
 from gate.intake.suite.building import Complaint
@@ -103,13 +112,16 @@ FILE_NAMES = ("skill-gate.yaml", "skill-gate.yml")
 
 _CASE_KEYS = (
     "id", "name", "prompt", "type", "risk", "tag", "source", "files", "checks", "expectations", "mcp_servers",
-    "skip_without_skill", "skip_reason", "expected_output",
+    "skip_without_skill", "skip_reason", "expected_output", "mode", "turns", "service", "guards",
 )  # fmt: skip
+_TRIGGER_KEYS = ("id", "query", "should_trigger")
 _CHECK_KEYS = ("id", "severity", "rule_ref", "description", "kind", "arms", "known_issue")
 _EXPECTATION_KEYS = ("id", "text", "severity", "precision", "rule_ref")
 _FILE_KEYS = ("text", "from", "executable")
 _PRECISIONS = ("exact_match", "semantic", "existence")
 _RISKS = ("low", "normal", "high")
+_MODES = ("offered", "loaded")
+MOST_TURNS = 20
 
 
 def _claims(source: Source) -> bool:
@@ -135,13 +147,16 @@ class _Reader:
 
     def read(self) -> Read:
         """All cases."""
-        self._known(self._root, ("version", "cases"), "the suite")
+        self._known(self._root, ("version", "generated", "cases", "triggers"), "the suite")
         version = self._root.value.get("version")
         if version is None:
             self._complain("version is missing", self._root, "Add version: 1.")
         elif version.value != 1 or isinstance(version.value, bool):
             self._complain(f"version {short(version.source)} is not known to this gate; 1 was expected", version)
         cases = self._root.value.get("cases")
+        triggers = self._triggers()
+        if cases is None and "triggers" in self._root.value:
+            return Read(DIALECT_NAME, (), frozenset(), triggers)
         if cases is None or not (cases.is_list or cases.value is None):
             self._complain(
                 f"cases is {cases.kind if cases else 'missing'}; a list was expected",
@@ -171,7 +186,27 @@ class _Reader:
             self._label = ""
             if case:
                 found.append(case)
-        return Read(DIALECT_NAME, tuple(found), frozenset(without_id))
+        return Read(DIALECT_NAME, tuple(found), frozenset(without_id), triggers, self._flag(self._root, "generated"))
+
+    def _triggers(self) -> tuple[TriggerCase, ...]:
+        found: list[TriggerCase] = []
+        ids = building.Ids(prefix="trigger")
+        for item in self._list(self._root, "triggers"):
+            if not item.is_map:
+                self._complain(f"a trigger query is {item.kind}; query and should_trigger were expected", item)
+                continue
+            self._known(item, _TRIGGER_KEYS, "a trigger query")
+            query, should = self._text(item, "query", required=True), item.value.get("should_trigger")
+            if should is None or not isinstance(should.value, bool):
+                self._complain("should_trigger must be true or false", should or item)
+            elif query:
+                given = ids.keep(self._text(item, "id") or "") or ids.make("", query)
+                found.append(
+                    TriggerCase(
+                        id=given, query=query, should_trigger=should.value, path=self._notes.path, line=item.line
+                    )
+                )
+        return tuple(found)
 
     def _id(self, node: Node, *, say: bool = True) -> str:
         given = node.value.get("id") if node.is_map else None
@@ -201,7 +236,11 @@ class _Reader:
             "name": self._text(node, "name") or "",
             "type": self._choice(node, "type", tuple(CaseType), CaseType.HAPPY_PATH),
             "risk": self._choice(node, "risk", _RISKS, "normal"),
+            "guards": self._choice(node, "guards", tuple(Guard), None),
             "skip_without_skill": self._flag(node, "skip_without_skill"),
+            "mode": self._choice(node, "mode", _MODES, "offered"),
+            "turns": self._turns(node),
+            "service": self._service(node),
             "files": self._files(node),
             "checks": self._checks(node),
             "expectations": self._expectations(node),
@@ -219,6 +258,28 @@ class _Reader:
             )
             return None
         return building.finished(Case(eval_id=eval_id, prompt=prompt, line=node.line, **values))
+
+    def _turns(self, node: Node) -> tuple[str, ...]:
+        found = self._list(node, "turns")
+        for item in found:
+            if not isinstance(item.value, str) or not item.value.strip():
+                self._complain(f"a turn is {item.kind}; text was expected", item, "Put the value in quotes.")
+                return ()
+        if len(found) > MOST_TURNS:
+            self._complain(f"{len(found)} turns are too many; at most {MOST_TURNS} are taken", node.value["turns"])
+        return tuple(item.value for item in found)
+
+    def _service(self, node: Node) -> ServiceProbe | None:
+        found = node.value.get("service")
+        if found is None or found.value is None:
+            return None
+        try:
+            return ServiceProbe.model_validate_json(json.dumps(plain(found)), strict=True)
+        except ValidationError as error:
+            for wrong in error.errors(include_url=False):
+                label = ".".join(str(part) for part in ("service", *wrong["loc"]))
+                self._complain(f"{label}: {wrong['msg']}", at(found, wrong["loc"]))
+        return None
 
     def _checks(self, node: Node) -> tuple[Check, ...]:
         found: list[Check] = []
@@ -379,7 +440,7 @@ class _Reader:
         if found is None:
             return default
         if isinstance(found.value, str) and found.value in options:
-            return type(default)(found.value)
+            return options[options.index(found.value)]
         self._complain(f'{key} "{short(found.source)}" is unknown; one of {", ".join(options)} was expected', found)
         return default
 

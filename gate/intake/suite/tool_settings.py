@@ -1,8 +1,11 @@
-"""Files beside a suite that are another tool's settings, results or data: recognised, so that they can be named as what
-they are. Nothing in them judges a case of this gate.
+"""Files beside a suite that are another tool's: settings, results, data, and suites in formats that no reader is there for.
+They are recognised, so that they can be named as what they are. Nothing in them judges a case of this gate.
 """
 
 from __future__ import annotations
+
+import posixpath
+import re
 
 from gate.intake.suite.dialect import Source
 
@@ -19,6 +22,33 @@ _SHAPES: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"openapi"}), "an interface description"),
     (frozenset({"$schema", "properties"}), "a JSON Schema"),
 )
+
+
+_SUITES: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"kind", "prompt", "assertions"}), "agent-exam"),
+    (frozenset({"skill_id", "eval_suite_version", "cases"}), "agent-skill-evals"),
+    (frozenset({"scorers", "cases"}), "skill-evals"),
+    (frozenset({"case_id", "input", "expect"}), "skill-qa"),
+    (frozenset({"input", "expected", "context"}), "upskill"),
+    (frozenset({"prompts", "providers", "tests"}), "promptfoo"),
+)
+"""Suites that are named and not read (peers-pypi.md 5): what judges in them has no equal here that could be trusted."""
+_NAMES = (
+    (re.compile(r"promptfooconfig\.\w+", re.IGNORECASE), "promptfoo"),
+    (re.compile(r".+\.eval\.md", re.IGNORECASE), "skillroll"),
+)
+
+
+def suite_of_another_tool(source: Source) -> str | None:
+    """The tool whose suite a document is, where no reader is there for it."""
+    keys = source.outer()
+    return next((tool for shape, tool in _SUITES if shape <= keys), None)
+
+
+def named_by_another_tool(path: str) -> str | None:
+    """The tool that gives its suites this file's name, where no reader is there for it."""
+    name = posixpath.basename(path)
+    return next((tool for pattern, tool in _NAMES if pattern.fullmatch(name)), None)
 
 
 def recognised(source: Source) -> str | None:

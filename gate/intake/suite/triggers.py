@@ -7,7 +7,7 @@
 | `positive` and `negative`: lists of texts | EXAM and others |
 | `probes` of `skill` + `should_trigger: [text]`, `shared_negatives` | skill-scoreboard |
 
-They are kept as ``TriggerCase`` and not run by this version.
+They are kept as ``TriggerCase``; ``gate.planning.triggers`` makes a short run of each.
 """
 
 from __future__ import annotations

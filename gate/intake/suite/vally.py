@@ -38,10 +38,17 @@ def _stimulus(file: File, node: Node, root: dict[str, Node]) -> None:
     draft = file.named(node)
     draft.known(_KEYS, _JUDGING)
     file.settings(key for key in ("constraints", "earlyTerminate", "timeout", "reward") if key in node.value)
-    if "turns" in node.value:
-        draft.complain("turns: a conversation of several turns is not run by this version", node.value["turns"],
-                       "Write a case with one prompt.")  # fmt: skip
-    prompt = draft.text("prompt", required="turns" not in node.value)
+    turns: tuple[str, ...] = ()
+    if "turns" in node.value and "prompt" not in node.value:
+        prompt, turns = draft.conversation("turns")
+    else:
+        prompt = draft.text("prompt", required=True)
+        if "turns" in node.value:
+            draft.lose(
+                "it has a prompt and turns, and nothing says which comes first",
+                node.value["turns"],
+                "Keep one of them.",
+            )
     for environment in (root.get("environment"), node.value.get("environment")):
         if environment is not None and environment.is_map:
             _environment(draft, environment)
@@ -58,7 +65,7 @@ def _stimulus(file: File, node: Node, root: dict[str, Node]) -> None:
     for key, make in (("expect_tools", exact.tool_used), ("reject_tools", exact.tool_not_used)):
         for tool, item in draft.texts(key):
             draft.check(make(tool), item, kind=key)
-    draft.finish(prompt, type_=CaseType.NEGATIVE if negative else CaseType.HAPPY_PATH)
+    draft.finish(prompt, type_=CaseType.NEGATIVE if negative else CaseType.HAPPY_PATH, turns=turns)
 
 
 def _environment(draft: Draft, node: Node) -> None:

@@ -315,3 +315,50 @@ def test_files_that_come_to_the_outer_skill_when_a_nested_one_goes_change_it() -
     found = changes(NESTED, head, ignore=["!skills/a/kids/*"])
     assert short(found) == [("skills/a", "modified"), ("skills/a/kids/b", "deleted")]
     assert "skills/a/kids/b/x.md" in found.skills[0].changed_files
+
+
+HIDDEN: Files = {"README.md": "1", "templates/evil/SKILL.md": md("evil"), "templates/evil/evals/evals.json": "[]"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"skills/evil": link("../templates/evil")},
+        {"skills": link("templates")},
+        {".claude/skills/evil": link("../../templates/evil/")},
+        {".claude-plugin/plugin.json": '{"name": "p", "skills": ["./templates/evil"]}'},
+        {".claude-plugin/plugin.json": '{"name": "p", "skills": "templates"}'},
+        {".claude-plugin/marketplace.json": '{"plugins": [{"name": "p", "source": {"path": "./templates/evil"}}]}'},
+        {".agents/plugins/marketplace.json": '{"plugins": [{"name": "p", "source": "./templates"}]}'},
+    ],
+)
+def test_a_skill_on_an_ignored_path_is_live_where_a_link_or_a_manifest_leads_there(more: Files) -> None:
+    assert short(changes({"README.md": "1"}, HIDDEN)) == []
+    found = changes({"README.md": "1"}, {**HIDDEN, **more})
+    assert short(found) == [("templates/evil", "added")]
+    assert "changes/shipped" in {item.rule for item in found.findings}
+    # It stands there already and is shipped by this change only: new to every agent.
+    assert short(changes(HIDDEN, {**HIDDEN, **more})) == [("templates/evil", "added")]
+    # And a later change of it is seen.
+    later = {**HIDDEN, **more, "templates/evil/SKILL.md": md("evil", "worse")}
+    assert short(changes({**HIDDEN, **more}, later)) == [("templates/evil", "modified")]
+    # No longer shipped: a live skill that moves out of sight.
+    gone = changes({**HIDDEN, **more}, HIDDEN)
+    assert short(gone) == [("templates/evil", "deleted")]
+    assert gone.hidden == {"templates/evil": "The skill is now on an ignored path."}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {".claude/all": link("..")},
+        {"tests/evil": link("../templates/evil")},
+        {"skills/x": link("/templates/evil")},
+        {"skills/x": link("../../templates/evil")},
+        {"tests/x/.claude-plugin/plugin.json": '{"skills": ["../../../templates/evil"]}'},
+        {".claude-plugin/plugin.json": '{"name": "p", "skills": ["./"]}'},
+        {".claude-plugin/plugin.json": "{broken ./templates/evil"},
+    ],
+)
+def test_what_hosts_do_not_load_stays_ignored(more: Files) -> None:
+    assert short(changes({"README.md": "1"}, {**HIDDEN, **more})) == []

@@ -272,10 +272,11 @@ def test_a_case_that_measures_nothing_is_left_out_and_named(case: dict[str, Any]
     assert '"empty"' in findings[0].message
 
 
-def test_trigger_cases_are_counted_and_not_run() -> None:
-    suite, findings = read([{"query": "q", "should_trigger": True}, {"prompt": "q", "should_trigger": False}])
-    assert suite is None
-    assert "2 trigger cases are not run by this version" in findings[0].message
+def test_a_set_of_trigger_queries_alone_is_a_suite_without_cases() -> None:
+    suite, findings = read([{"query": "q", "should_trigger": True}, {"prompt": "r", "should_trigger": False}])
+    assert suite is not None
+    assert (suite.cases, [item.should_trigger for item in suite.triggers]) == ((), [True, False])
+    assert "2 trigger queries (1 should open the skill, 1 should not)" in findings[0].message
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,15 @@ def test_a_finding_about_an_edited_line_a_new_one_and_an_error_stay() -> None:
     assert rules([a_finding(6, **blocks)], NEW, [a_finding(5, **blocks)], OLD) == ["body/broken-link"]
 
 
+def test_what_blocks_is_shown_on_a_line_that_the_change_does_not_touch_and_says_that_it_is_older() -> None:
+    blocks = {"rule": "scan/exfiltration", "level": Level.ERROR, "blocks": True}
+    (old,) = fold([a_finding(6, **blocks)], NEW, [a_finding(5, **blocks)], OLD)
+    assert (old.blocks, old.level) == (True, Level.ERROR)
+    assert old.message == "m (the base version has this too: it is not this change's doing)"
+    (new,) = fold([a_finding(6, **blocks)], NEW, [], OLD)
+    assert new.message == "m"
+
+
 def test_the_second_of_two_equal_findings_is_folded_only_where_there_were_two() -> None:
     twice = [a_finding(6), a_finding(6)]
     assert rules(twice, NEW, [a_finding(5)], OLD) == ["body/broken-link", "skill-md/unchanged-lines"]

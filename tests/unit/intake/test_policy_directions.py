@@ -38,6 +38,9 @@ BASE = Policy(
     require_layer3=True,
     second_judge="on",
     require_signed=True,
+    self_generated=True,
+    placebo=True,
+    harness="codex",
 )
 LOOSER: dict[str, list[Any]] = {
     "mode": [Mode.QUICK, Mode.SMOKE, Mode.REGRESSION],
@@ -57,10 +60,31 @@ LOOSER: dict[str, list[Any]] = {
     "manifest_errors": ["warn"],
     "require_layer3": [False],
     "require_signed": [False],
+    "self_generated": [False],
+    "placebo": [False],
     "second_judge": ["auto", "off"],
     "caps": [{"usd_per_skill": 0.01}, {"usd_per_skill": 1000}],
     "trust": [{"public_keys": ["mine"]}],
+    "harness": ["loop", "claude-code", "command"],
+    "command": [{"run": ["my-own-agent"]}],
+    "report_url": ["https://elsewhere.example/report.html"],
     "skills": [{"**": {"manifest_errors": "warn"}}],
+    "contract": ["on"],
+    "contract_plan": ["all_arms"],
+    "calibration": [
+        (
+            {
+                "model": "openai:judge",
+                "date": "2026-01-01",
+                "true_asked": 9,
+                "true_failed": 0,
+                "false_asked": 9,
+                "false_passed": 0,
+            },
+        )
+    ],
+    "discussion_rounds": [1],
+    "mcp_real": [{"crm": {"url": "https://elsewhere.example/mcp", "tools": ["find"]}}],
 }
 LOOSER_THRESHOLDS = {"threshold": 0.79, "release_delta": 0.16, "finished_share": 0.1, "graded_share": 0.5}
 STRICTER: dict[str, list[Any]] = {
@@ -69,6 +93,7 @@ STRICTER: dict[str, list[Any]] = {
     "ignore": [("old/**", "!old/live"), ("!old/live",), ("old/**", "!old/live", "gone/**", "!gone/x")],
     "models": [{Role.GRADER: "openai:big"}],
     "image": ["image@sha256:1"],
+    "harness": ["codex"],
     "manifest_errors": ["block"],
     "require_layer3": [True],
     "require_signed": [True],
@@ -118,6 +143,8 @@ def test_where_the_policy_says_nothing_its_default_is_what_may_be_tightened() ->
         loosens(bare, "models", {Role.GRADER: "x"}) == "a change may only pick what the policy names, and it names none"
     )
     assert loosens(bare, "image", "x") is not None
+    assert loosens(bare, "harness", "loop") is None
+    assert loosens(bare, "harness", "codex") == "a change may only pick what the policy names, and it names loop"
     with pytest.raises(KeyError):
         loosens(bare, "modus", "x")
 

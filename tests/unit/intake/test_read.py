@@ -77,15 +77,15 @@ def test_what_head_removes_is_said_and_what_main_removed_too_is_not() -> None:
     base = {**BASE, "skills/a/evals/evals.json": evals("one", "two", "three")}
     tip = {**BASE, "skills/a/evals/evals.json": evals("one", "three")}
     head = {**BASE, "skills/a/evals/evals.json": evals("one")}
-    assert only(a_story(head, base, tip)).suite_removals == ('Case "three" is removed (0 checks, 1 expectations).',)
+    assert only(a_story(head, base, tip)).suite_removals == ('Case "three" is removed (0 checks, 1 expectation).',)
     without = {path: text for path, text in BASE.items() if "evals" not in path}
-    assert only(a_story(without)).suite_removals == ("The whole suite is removed (1 cases).",)
+    assert only(a_story(without)).suite_removals == ("The whole suite is removed (1 case).",)
 
 
 def test_a_deleted_skill_with_a_suite_and_a_hidden_one_need_a_waiver() -> None:
     deleted = only(a_story({"skills/b/SKILL.md": md("b")}))
     assert (deleted.change.kind, deleted.head, deleted.suite_removals) == (
-        ChangeKind.DELETED, None, ("The skill is deleted with its suite (1 cases).",),
+        ChangeKind.DELETED, None, ("The skill is deleted with its suite (1 case).",),
     )  # fmt: skip
     assert deleted.base_suite is not None
     hidden = only(

@@ -76,9 +76,69 @@ def test_nothing_of_a_refused_suite_vanishes_in_silence() -> None:
     assert all(item.line for item in reading.findings if item.rule == "suite/invalid")
     blocking = [item for item in reading.findings if item.blocks]
     assert [item.message.split(":")[0] for item in blocking] == [
-        'case "several-turns"', 'case "unknown-grader"', 'case "unknown-grader"', 'case "typo"', 'case "bad-pattern"',
+        'case "unknown-grader"', 'case "unknown-grader"', 'case "typo"', 'case "bad-pattern"',
     ]  # fmt: skip
     assert reading.suite is None
+
+
+def test_a_conversation_of_texts_is_run_and_one_of_anything_else_costs_only_its_own_case() -> None:
+    suite = example("vally").suite
+    assert suite is not None
+    case = next(item for item in suite.cases if item.eval_id == "talks-it-over")
+    assert (case.prompt, case.turns) == ("I have a file of numbers.", ("Use the defaults.", "Yes, write sum.txt."))
+    text = "stimuli:\n- {name: a, prompt: p, graders: [{type: completed}]}\n"
+    for turns in ("[{prompt: x}, {prompt: y}]", "[]", "x", "[1]", str(["t"] * 22), "[x]\n  prompt: y"):
+        more = f"- name: b\n  turns: {turns}\n  graders: [{{type: completed}}]\n"
+        reading = read_evals(a_skill(files=files_of(("evals/eval.yaml", text + more))))
+        assert reading.suite is not None, turns
+        assert [item.eval_id for item in reading.suite.cases] == ["a"]
+        assert [(item.rule, item.blocks) for item in reading.findings] == [("suite/case-not-run", False)], turns
+        assert 'case "b"' in reading.findings[0].message
+
+
+NAMED_ONLY = {
+    "agent-exam": ("evals/suites/s/tasks/a.yaml", "{kind: execute, prompt: p, assertions: [{file_exists: out.txt}]}"),
+    "agent-skill-evals": (
+        "evals/eval.yaml",
+        "skill_id: s\neval_suite_version: 1\ncases: [{id: a, task: {user_prompt: p}}]",
+    ),
+    "skill-evals": ("evals/sums.yaml", "scorers: []\ncases: [{id: a, prompt: p, scorers: [{name: contains}]}]"),
+    "skill-qa": ("evals/cases/a.yaml", "case_id: a\ninput: {prompt: p}\nexpect: {must_contain: [x]}"),
+    "upskill": ("evals/cases/u.json", '{"input": "p", "context": {}, "expected": {"contains": "x"}}'),
+    "skillroll": ("evals/a.eval.md", "```skillroll\n```\n## Input\nHi\n"),
+    "promptfoo": (
+        "promptfooconfig.yaml",
+        "prompts: [p]\nproviders: [q]\ntests: [{assert: [{type: contains, value: y}]}]",
+    ),
+}
+
+
+@pytest.mark.parametrize("tool", list(NAMED_ONLY))
+def test_a_suite_of_a_tool_that_nothing_reads_is_named_with_what_to_do_and_blocks_nothing(tool: str) -> None:
+    path, text = NAMED_ONLY[tool]
+    reading = read_evals(a_skill(files=files_of((path, text))))
+    (finding,) = reading.findings
+    assert (finding.rule, finding.level, finding.blocks) == ("suite/other-tool", Level.WARNING, False)
+    assert finding.path == f"skills/sums/{path}"
+    assert f"a suite of {tool}," in finding.message
+    assert "evals/skill-gate.yaml" in finding.remedy
+    assert reading.suite is None
+
+
+def test_where_our_own_place_holds_another_tools_suite_it_is_a_mistake() -> None:
+    reading = read_evals(a_skill(files=files_of(("evals/evals.json", '{"prompts": [], "providers": [], "tests": []}'))))
+    assert [(item.rule, item.blocks) for item in reading.findings] == [("suite/not-understood", True)]
+
+
+def test_evals_that_lie_where_none_are_looked_for_are_not_the_same_as_no_evals() -> None:
+    text = '{"evals": [{"id": 1, "prompt": "p", "expectations": ["x"]}]}'
+    (finding,) = read_evals(a_skill(files=files_of(("evals/nightly/set.json", text)))).findings
+    assert (finding.rule, finding.level) == ("suite/none-found", Level.WARNING)
+    assert "evals/nightly/set.json" in finding.message
+    assert read_evals(a_skill(files=files_of(("evals/notes.md", "x")))).findings == ()
+    found = read_evals(a_skill(files=files_of(("evals/evals.json", text), ("evals/nightly/set.json", text))))
+    assert found.suite is not None
+    assert found.findings == ()
 
 
 def test_a_task_without_its_own_case_is_not_read_twice() -> None:

@@ -112,7 +112,54 @@ def test_a_change_of_evals_outside_changes_the_skill_that_they_judge() -> None:
     code = repo.commit({**files, **evals, "tests/p/sums/test_code.py": "fail"}, parent=base)
     assert changed_skills(repo, base, code).skills == ()
     (skill,) = read_session(repo, some_settings(base=base, head=gone)).skills
-    assert skill.suite_removals == ("The whole suite is removed (1 cases).",)
+    assert skill.suite_removals == ("The whole suite is removed (1 case).",)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tests/p/sums/any-name.yaml",
+        "tests/p/sums/fixtures/in.txt",
+        "tests/p/sums/fixtures/deep/more.bin",
+        "tests/p/sums/cases/a.json",
+    ],
+)
+def test_a_suite_of_any_name_and_the_data_that_it_names_are_its_skills_too(path: str) -> None:
+    setup = "{files: [{path: in.txt, source: fixtures/in.txt}, {path: d, source: fixtures/deep}]}"
+    files = {
+        "plugins/p/skills/sums/SKILL.md": a_skill_md("sums"),
+        "tests/p/sums/any-name.yaml": SCENARIO % setup,
+        "tests/p/sums/fixtures/in.txt": "1 2",
+        "tests/p/sums/fixtures/deep/more.bin": "1",
+        "tests/p/sums/cases/a.json": '{"prompt": "p", "expectations": ["x"]}',
+    }
+    repo = FakeRepository()
+    base = repo.commit(files)
+    edited = repo.commit({**files, path: files[path] + " "}, parent=base)
+    gone = repo.commit({name: text for name, text in files.items() if name != path}, parent=base)
+    for head in (edited, gone):
+        (change,) = changed_skills(repo, base, head).skills
+        assert (change.path, change.kind, change.agent_visible) == ("plugins/p/skills/sums", ChangeKind.MODIFIED, True)
+        assert change.changed_files == (path,)
+
+
+def test_of_a_shared_folder_only_the_skill_that_a_suite_names_is_changed_by_it() -> None:
+    files = {
+        "p/skills/one/SKILL.md": a_skill_md("one"),
+        "p/skills/two/SKILL.md": a_skill_md("two"),
+        "p/evals/first.yaml": "skill: one\nfixture: data/one.csv\n",
+        "p/evals/second.yaml": "skill: two\n",
+        "p/evals/data/one.csv": "1",
+    }
+    repo = FakeRepository()
+    base = repo.commit(files)
+    for path, skill in {
+        "p/evals/first.yaml": "one",
+        "p/evals/second.yaml": "two",
+        "p/evals/data/one.csv": "one",
+    }.items():
+        head = repo.commit({**files, path: files[path] + "#"}, parent=base)
+        assert [item.path for item in changed_skills(repo, base, head).skills] == [f"p/skills/{skill}"], path
 
 
 @pytest.mark.parametrize("where", ["tests/p/sums/eval.yaml", "evals/sums/eval.yaml"])
@@ -128,4 +175,29 @@ def test_a_session_reads_evals_outside_at_head_and_at_base_and_lists_what_is_tak
     assert skill.suite is None
     assert skill.base_suite is not None
     assert skill.base_suite.path == where
-    assert skill.suite_removals == ("The whole suite is removed (1 cases).",)
+    assert skill.suite_removals == ("The whole suite is removed (1 case).",)
+
+
+@pytest.mark.parametrize(("evals", "decoy"), [("tests/p/sums", "p/sums"), ("evals/p/sums", "evals/p/sums")])
+def test_a_new_skill_that_takes_anothers_evals_by_its_name_or_place_changes_the_other_and_needs_a_waiver(
+    evals: str, decoy: str
+) -> None:
+    files = {"plugins/skills/sums/SKILL.md": a_skill_md("sums"), f"{evals}/eval.yaml": SCENARIO % "{}"}
+    repo = FakeRepository()
+    base = repo.commit(files)
+    (skill,) = read_session(repo, some_settings(base=base, head=base, paths=("plugins/skills/sums",))).skills
+    assert skill.suite is not None
+    head = repo.commit({**files, f"{decoy}/SKILL.md": a_skill_md("sums")}, parent=base)
+    intake = read_session(repo, some_settings(base=base, head=head))
+    (robbed,) = [item for item in intake.skills if item.change.path == "plugins/skills/sums"]
+    assert (robbed.change.kind, robbed.suite) == (ChangeKind.MODIFIED, None)
+    assert robbed.base_suite is not None
+    assert robbed.suite_removals == ("The whole suite is removed (1 case).",)
+
+
+def test_a_new_skill_of_another_name_takes_nothing() -> None:
+    files = {"plugins/skills/sums/SKILL.md": a_skill_md("sums"), "tests/p/sums/eval.yaml": SCENARIO % "{}"}
+    repo = FakeRepository()
+    base = repo.commit(files)
+    head = repo.commit({**files, "p/texts/SKILL.md": a_skill_md("texts")}, parent=base)
+    assert [item.path for item in changed_skills(repo, base, head).skills] == ["p/texts"]

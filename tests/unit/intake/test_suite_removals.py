@@ -16,7 +16,7 @@ from gate.domain.checks import (
     ResponseWordCount,
     ToolCallCount,
 )
-from gate.domain.suite import Case, Expectation
+from gate.domain.suite import Case, Expectation, Suite, TriggerCase
 from gate.intake.suite import suite_removals
 from tests.builders_skill import a_case, a_suite
 
@@ -59,7 +59,7 @@ def test_adding_and_tightening_need_no_waiver() -> None:
 def test_a_removed_suite_and_a_removed_case_are_said() -> None:
     assert suite_removals(a_suite(a_case("a"), a_case("b")), None) == ("The whole suite is removed (2 cases).",)
     assert suite_removals(a_suite(a_case("a"), a_case("b", prompt="other")), a_suite(a_case("a"))) == (
-        'Case "b" is removed (1 checks, 1 expectations).',
+        'Case "b" is removed (1 check, 1 expectation).',
     )
 
 
@@ -170,3 +170,24 @@ def test_asking_fewer_arms_and_excusing_a_failure_need_a_waiver_and_the_reverse_
         )
     assert between(checks(longer), checks(short)) == ()
     assert between(checks(longer), checks(plain)) == ()
+
+
+def _asking(*queries: tuple[str, bool]) -> Suite:
+    triggers = tuple(
+        TriggerCase(id=str(n), query=query, should_trigger=should) for n, (query, should) in enumerate(queries)
+    )
+    return Suite(path="evals/trigger_eval.json", dialect="triggers", cases=(), triggers=triggers)
+
+
+def test_a_trigger_query_that_is_gone_or_asks_for_the_opposite_is_named_and_more_of_them_are_not() -> None:
+    base = _asking(("add up", True), ("write a poem", False), ("both", True), ("both", False))
+    assert suite_removals(base, base) == ()
+    assert suite_removals(base, _asking(("new", True), *((t.query, t.should_trigger) for t in base.triggers))) == ()
+    assert suite_removals(base, _asking(("add up", True), ("both", False), ("both", True))) == (
+        'The trigger query "write a poem" is removed.',
+    )
+    turned = _asking(("add up", False), ("write a poem", False), ("both", True), ("both", False))
+    assert suite_removals(base, turned) == (
+        'The trigger query "add up" now asks that the agent does not open the skill.',
+    )
+    assert suite_removals(base, None) == ("The whole suite is removed (4 trigger queries).",)
