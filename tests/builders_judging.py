@@ -35,6 +35,8 @@ class Call(NamedTuple):
     result: str = "ok"
     status: str = "success"
     raw_args: str = ""
+    reported: bool = False
+    exit_code: int | None = None
 
 
 class _StoppedClock:
@@ -88,8 +90,8 @@ def a_run(
                 text=call.result,
                 total_bytes=len(call.result),
                 truncated=False,
-                exit_code=None,
-                reported=False,
+                exit_code=call.exit_code,
+                reported=call.reported,
             )
         if response is not None:
             log.append("response", text=response)

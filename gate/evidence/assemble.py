@@ -8,14 +8,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from gate.domain.base import NotRun, Value
+from gate.domain.contract import SkillContract
+from gate.domain.discussion import Discussion
 from gate.domain.judgement import Analysis, CaseComparison, Comparison, RunJudgement, Unblinding
 from gate.domain.plan import Arm, CasePlan, RunKey, SkillPlan, case_folder
 from gate.domain.report import CaseRecord, JudgedRun, SkillRecord
+from gate.domain.skill import with_texts
 from gate.errors import EvidenceError
 from gate.evidence.bundle import Bundle, load_run
+from gate.evidence.cache import Reused
+from gate.evidence.seal import REUSE
 from gate.evidence.shapes import read_checks, read_grading
 
 V = TypeVar("V", bound=Value)
@@ -33,8 +38,12 @@ class SkillFacts(Value):
     """skill.json: the plan of a skill and what stopped it."""
 
     plan: SkillPlan
+    texts: dict[str, str] = Field(default_factory=dict)
+    """What the head's files say (``texts_of``), so that blindness and citations can be looked up again."""
     errors: tuple[str, ...] = ()
     over_budget: str | None = None
+    broken: tuple[str, ...] = ()
+    """Evidence that was given and is not what was sealed: shards that a merge refused."""
 
 
 def read_value(root: Path, relative: str, kind: type[V]) -> V | NotRun:
@@ -54,14 +63,29 @@ def read_skill_record(root: Path, slug: str) -> SkillRecord:
     """
     facts = Bundle(root).read(skill_file(slug), SkillFacts)
     broken: list[str] = []
-    cases = tuple(read_case_record(root, facts.plan, case, broken) for case in facts.plan.cases)
+    plan = facts.plan
+    if plan.head is not None and facts.texts:
+        plan = plan.model_copy(update={"head": with_texts(plan.head, facts.texts)})
+    cases = tuple(read_case_record(root, plan, case, broken) for case in plan.cases)
     return SkillRecord(
-        plan=facts.plan,
+        plan=plan,
         cases=cases,
         over_budget=facts.over_budget,
         errors=facts.errors,
-        broken_seals=tuple(broken),
+        broken_seals=(*facts.broken, *broken),
+        contract=_contract(root, slug),
     )
+
+
+def contract_file(slug: str) -> str:
+    """Bundle-relative path of a skill's contract.json."""
+    return f"skills/{slug}/contract.json"
+
+
+def _contract(root: Path, slug: str) -> SkillContract | NotRun | None:
+    """None where the session made none."""
+    path = contract_file(slug)
+    return read_value(root, path, SkillContract) if Bundle(root).exists(path) else None
 
 
 def read_case_record(root: Path, skill: SkillPlan, case: CasePlan, broken: list[str]) -> CaseRecord:
@@ -77,7 +101,8 @@ def read_case_record(root: Path, skill: SkillPlan, case: CasePlan, broken: list[
             broken.append(f"{key.folder}: its record is of another run")
             continue
         judgement = _judgement(root, key)
-        runs.append(JudgedRun(record=record, judgement=judgement))
+        discussion = read_value(root, f"{key.folder}/discussion.json", Discussion)
+        runs.append(JudgedRun(record=record, judgement=judgement, reused=_reused(root, key), discussion=discussion))
     order = list(Arm)
     runs.sort(key=lambda run: (PURPOSES.index(run.record.purpose), run.record.key.run, order.index(run.record.key.arm)))
     missing = tuple(
@@ -85,7 +110,30 @@ def read_case_record(root: Path, skill: SkillPlan, case: CasePlan, broken: list[
         for run in runs
         if not run.record.outcome.agent_caused
     )
-    return CaseRecord(plan=case, runs=tuple(runs), layer3=_layer3(root, skill, case), missing=missing)
+    layer3 = _layer3(root, skill, case)
+    if (problem := broken_comparison(layer3, case.case.eval_id)) is not None:
+        broken.append(f"{case_folder(skill.slug, case.case.eval_id)}/comparison.json: {problem}")
+    return CaseRecord(plan=case, runs=tuple(runs), layer3=layer3, missing=missing)
+
+
+def broken_comparison(layer3: CaseComparison, eval_id: str) -> str | None:
+    """What does not hold of a case's comparison and its opening; None where all does."""
+    comparison, opened = layer3.comparison, layer3.unblinding
+    if not isinstance(comparison, Comparison):
+        return "labels were opened without a comparison" if opened is not None else None
+    if not comparison.intact:
+        return "it was changed after it was sealed"
+    if comparison.eval_id != eval_id:
+        return f"it is of the case {comparison.eval_id!r}"
+    if opened is not None and not opened.fits(comparison):
+        return "what was opened is not what was sealed"
+    return None
+
+
+def _reused(root: Path, key: RunKey) -> str | None:
+    """The day an earlier session made this run on; None where this one did."""
+    path = f"{key.folder}/{REUSE}"
+    return Bundle(root).read(path, Reused).kept_on if Bundle(root).exists(path) else None
 
 
 def run_keys(root: Path, skill: SkillPlan, case: CasePlan) -> list[RunKey]:

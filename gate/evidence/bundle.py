@@ -22,7 +22,7 @@ from gate.domain.sandbox import Collected, CollectedBlob
 from gate.domain.skill import SkillType
 from gate.errors import EvidenceError, InfrastructureError
 from gate.evidence.events import ZERO_HASH, EventLog, read_events, response_of, tool_calls
-from gate.evidence.files import inside, stored_name, write_atomic
+from gate.evidence.files import inside, is_unfinished, stored_name, write_atomic
 from gate.evidence.seal import SEAL, check_folder, seal_folder
 from gate.evidence.transcript import defect, make_blocks, render_transcript
 from gate.protocols import Clock
@@ -31,6 +31,10 @@ T = TypeVar("T")
 
 TEXT_OUTPUT_BYTES = 200_000
 """A collected file longer than this is kept, but is no block that a judge reads."""
+
+GATEWAY_LOG = "gateway.jsonl"
+SESSION = "session.json"
+PLAN = "plan.json"
 
 # What run.json leaves out: the record itself says it (events.jsonl, metrics.json), or it is known only after the seal.
 _DERIVED = {"calls", "response", "metrics", "chain_head", "seal"}
@@ -90,6 +94,27 @@ class Bundle:
         """Whether a file or folder is there."""
         return self.path(relative).exists()
 
+    def clear(self, keep: frozenset[str] = frozenset()) -> None:
+        """Remove everything that is in the folder, but for the names ``keep``. Raises InfrastructureError (disk).
+
+        session.json goes last: by it a folder is known as a session's, also when this is killed half way.
+        """
+        try:
+            names = [path for path in self.root.iterdir() if path.name not in keep] if self.root.is_dir() else []
+            for path in sorted(names, key=lambda path: (path.name == SESSION, path.name)):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        except OSError as error:
+            raise InfrastructureError(f"{self.root} could not be emptied: {error.strerror}.") from error
+
+    def sweep(self) -> None:
+        """Remove files that were being written when a session was killed; what agents made is left alone."""
+        for path in self.root.rglob("*"):
+            if is_unfinished(path.name) and "workspace" not in path.relative_to(self.root).parts[:-1]:
+                path.unlink(missing_ok=True)
+
     def run(self, key: RunKey) -> RunFolder:
         """The folder of a run, for writing."""
         return RunFolder(self, key)
@@ -137,6 +162,10 @@ class RunFolder:
         except OSError as error:
             raise InfrastructureError(f"{self.key.folder} could not be emptied: {error.strerror}.") from error
         return EventLog(self.path / "events.jsonl", redact=redact, clock=clock)
+
+    def gateway_log(self, redact: Callable[[str], str], clock: Clock) -> EventLog:
+        """The record of what an agent program asked of the gateway, beside the events and chained like them."""
+        return EventLog(self.path / GATEWAY_LOG, redact=redact, clock=clock)
 
     def write_outputs(
         self, collected: Collected, fixture: Mapping[str, bytes] | None = None
@@ -227,8 +256,14 @@ class RunFolder:
         self._write("timing.json", pretty_json(timing))
         self._write("run.json", pretty_json(record.model_dump(mode="json", exclude=_DERIVED)))
         head = events[-1].hash if events else ZERO_HASH
-        seal_folder(self.path, {"chain_head": head, "events": len(events)})
+        seal_folder(self.path, {"chain_head": head, "events": len(events), **self._gateway_facts()})
         return load_run(self.bundle.root, self.key.folder)
+
+    def _gateway_facts(self) -> dict[str, Json]:
+        if not (self.path / GATEWAY_LOG).exists():
+            return {}
+        events = read_events(self.path / GATEWAY_LOG, name=f"{self.key.folder}/{GATEWAY_LOG}")
+        return {"gateway_head": events[-1].hash if events else ZERO_HASH, "gateway_events": len(events)}
 
     def _write(self, name: str, data: bytes) -> None:
         self.bundle.write_bytes(f"{self.key.folder}/{name}", data)
@@ -252,6 +287,8 @@ def load_run(root: Path, key_folder: str, *, check: bool = True) -> RunRecord:
             remedy="The evidence was changed after it was sealed; run the session again.",
         )
     events, head = _sealed_events(bundle, key_folder)
+    if check:
+        _check_gateway(bundle, key_folder, events)
     parts = bundle.read_json(f"{key_folder}/run.json")
     if not isinstance(parts, dict):
         raise EvidenceError(f"{key_folder}/run.json is no run.", path=f"{key_folder}/run.json")
@@ -323,6 +360,34 @@ def _sealed_events(bundle: Bundle, key_folder: str) -> tuple[tuple[Event, ...], 
     if not isinstance(seal, dict) or seal.get("chain_head") != head:
         raise EvidenceError(f"{name} does not end where the seal of the run says.", path=name)
     return events, head
+
+
+def _check_gateway(bundle: Bundle, key_folder: str, events: Sequence[Event]) -> None:
+    """The gateway's record, where the run has one, is whole, ends where the seal says, and holds every word of the model.
+
+    Raises EvidenceError.
+    """
+    name = f"{key_folder}/{GATEWAY_LOG}"
+    seal = bundle.read_json(f"{key_folder}/{SEAL}")
+    wanted = seal.get("gateway_head") if isinstance(seal, dict) else None
+    seen = read_events(bundle.path(name), name=name) if bundle.exists(name) else None
+    found = None if seen is None else seen[-1].hash if seen else ZERO_HASH
+    if found != wanted:
+        raise EvidenceError(f"{name} does not end where the seal of the run says.", path=name)
+    answers = iter([event.data.get("reply") or {} for event in seen or () if event.kind == "answered"])
+    for event in events if seen is not None else ():
+        if event.kind == "model_reply" and not any(_same_words(event.data, answer) for answer in answers):
+            raise EvidenceError(
+                f"{key_folder}/events.jsonl, line {event.seq + 1}: a reply that {GATEWAY_LOG} does not hold.", path=name
+            )
+
+
+def _same_words(recorded: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
+    uses, answered = recorded.get("tool_uses") or (), answer.get("tool_uses") or ()
+    calls = [(use.get("id"), use.get("name"), use.get("arguments")) for use in uses]
+    return recorded.get("text") == answer.get("text") and calls == [
+        (use.get("id"), use.get("name"), use.get("arguments")) for use in answered
+    ]
 
 
 def _compared(before: str | None, now: str) -> Literal["new", "changed", "unchanged"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from pathlib import Path
 
 from gate.domain.base import sha256_hex
@@ -12,6 +13,7 @@ from gate.errors import EvidenceError, InfrastructureError
 _PLAIN = frozenset("!#$&'()+,-.;=@[]^_`{}~ ")
 _LONGEST_PART = 150
 _LONGEST_PATH = 600
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.\d+\.\d+\.tmp")
 _counter = itertools.count()
 
 
@@ -46,6 +48,11 @@ def write_atomic(path: Path, data: bytes) -> None:
             f"{path.name} could not be written: {error.strerror}.",
             remedy="Free disk space or choose another output folder.",
         ) from error
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file name is one that ``write_atomic`` uses until a file is whole."""
+    return _UNFINISHED.fullmatch(name) is not None
 
 
 def stored_name(path: str) -> str | None:

@@ -62,7 +62,8 @@ class _Reading:
         self.problems: list[str] = []
         self.side_calls = 0
         self._step = 0
-        self._open: dict[str, str] = {}
+        self._open: dict[str, tuple[str, int]] = {}
+        self._answered: int | None = None
         self._seen: set[str] = set()
 
     def note(self, text: str) -> None:
@@ -76,10 +77,12 @@ class _Reading:
 
     def response(self, text: str) -> None:
         """The last one counts; an earlier one was on the way."""
-        for index, (kind, data) in enumerate(self.entries):
-            if kind == "response":
-                self.entries[index] = ("note", {"step": self._step, "text": data["text"]})
+        if self._answered is not None:
+            said = self.entries[self._answered][1]["text"]
+            self.entries[self._answered] = ("note", {"step": self._step, "text": said})
+            self._answered = None
         if text.strip():
+            self._answered = len(self.entries)
             self.entries.append(("response", {"text": text}))
 
     def call(self, call_id: str, tool: str, args: object) -> bool:
@@ -87,8 +90,8 @@ class _Reading:
         if call_id in self._seen:
             return False
         self._seen.add(call_id)
-        self._open[call_id] = tool
         self._step += 1
+        self._open[call_id] = (tool, self._step)
         data: dict[str, Any] = {"step": self._step, "call_id": call_id, "tool": tool, "raw_args": ""}
         data["args"] = args if isinstance(args, dict) else None
         if not isinstance(args, dict):
@@ -98,10 +101,10 @@ class _Reading:
 
     def result(self, call_id: str, text: str, status: str, exit_code: int | None = None) -> bool:
         """False where there is no open call of this id."""
-        tool = self._open.pop(call_id, None)
-        if tool is None:
+        opened = self._open.pop(call_id, None)
+        if opened is None:
             return False
-        step = next(data["step"] for kind, data in self.entries if kind == "tool_call" and data["call_id"] == call_id)
+        tool, step = opened
         self.entries.append(
             (
                 "tool_result",

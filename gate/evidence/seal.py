@@ -22,7 +22,8 @@ from gate.evidence.files import write_atomic
 SEAL = "seal.json"
 MANIFEST = "manifest.json"
 
-LATER_FILES = frozenset({"verification.json", "checks.json", "grading.json", "discussion.json"})
+REUSE = "reuse.json"
+LATER_FILES = frozenset({"verification.json", "checks.json", "grading.json", "discussion.json", REUSE})
 """What later layers write beside a run's sealed files (DESIGN.md 5); the bundle's manifest lists them, seal.json cannot."""
 
 _MAC_PURPOSE = b"skill-gate manifest 1\0"
@@ -56,15 +57,20 @@ def check_folder(folder: Path) -> list[str]:
     return problems + _differences(folder, listed, allowed=LATER_FILES | {SEAL})
 
 
-def seal_bundle(root: Path, facts: Mapping[str, Json], mac_key: bytes | None = None) -> str:
+def seal_bundle(
+    root: Path, facts: Mapping[str, Json], mac_key: bytes | None = None, *, apart: tuple[str, ...] = ()
+) -> str:
     """Write ``manifest.json`` over every other file of the bundle and return its ``digest``.
 
+    ``apart``: names of folders that are no part of the bundle and go once it is sealed.
+
     Fields: ``schema_version``; ``files`` (path, size_bytes, sha256 of every other file); ``chains`` (path of every
-    ``events.jsonl`` -> hash of its last event); ``facts``; ``mac`` with a key: HMAC-SHA256 over the digest of the fields
+    ``events.jsonl`` and ``gateway.jsonl`` -> hash of its last event); ``facts``; ``mac`` with a key: HMAC-SHA256 over the digest of the fields
     before it; ``digest``: SHA-256 over the canonical JSON of all fields before it, so that a changed MAC shows without
     the key. Raises EvidenceError for a link, a device or a socket, and for a broken chain.
     """
-    files = _sealed_files(root, leave_out=frozenset({MANIFEST}))
+    outside = tuple(f"{name}/" for name in apart)
+    files = _sealed_files(root, leave_out=frozenset({MANIFEST}), apart=outside)
     chains = {file["path"]: _chain_head(root, file["path"]) for file in files if _is_record(file["path"])}
     content: dict[str, Json] = {"schema_version": 1, "files": files, "chains": chains, "facts": dict(facts)}
     if mac_key is not None:
@@ -105,7 +111,7 @@ def _mac(key: bytes, content: Mapping[str, Json]) -> str:
 def _is_record(path: str) -> bool:
     """A file that an agent happened to call events.jsonl is no record of the gate."""
     *folders, name = path.split("/")
-    return name == "events.jsonl" and "workspace" not in folders
+    return name in ("events.jsonl", "gateway.jsonl") and "workspace" not in folders
 
 
 def _chain_head(root: Path, path: str) -> str:
@@ -204,10 +210,10 @@ def _shown(path: str) -> str:
     return "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in path)
 
 
-def _sealed_files(root: Path, *, leave_out: frozenset[str]) -> list[dict[str, Json]]:
+def _sealed_files(root: Path, *, leave_out: frozenset[str], apart: tuple[str, ...] = ()) -> list[dict[str, Json]]:
     files: list[dict[str, Json]] = []
     for path, is_file in _walk(root):
-        if path in leave_out:
+        if path in leave_out or path.startswith(apart):
             continue
         if not is_file:
             raise EvidenceError(

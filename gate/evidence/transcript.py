@@ -6,6 +6,8 @@ indented, so that no line of it can start a heading, a field or a fence; in a bl
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +21,8 @@ from gate.evidence.events import response_of, tool_calls
 
 _TITLE = "# Transcript"
 _INDENT = "    "
+_MAC = "Mac"
+_MAC_PURPOSE = b"skill-gate transcript block 1\0"
 _HEADING = re.compile(r"## \[(tool_calls|agent_notes|response|end)\](?: Step (\d+): (.*))?")
 _FIELD = re.compile(r"([A-Z][a-z ]+):(?: (.*))?")
 _PLAIN = re.compile(r"[\w.:/+-]{1,120}")
@@ -50,21 +54,66 @@ def render_transcript(events: Sequence[Event]) -> str:
     the record; then where the response is and how the run ended.
 
     Holds no time, so two runs that did the same have the same transcript. ``parse_transcript`` gets all data back.
+    Where the record has a ``block_key``, every section ends with a MAC of it and of all before it (``forged_blocks``).
     """
     calls = _calls_by_event(events)
-    lines = [_TITLE]
+    sections: list[list[str]] = []
     for event in events:
         if event.seq in calls:
-            lines += _call_section(calls[event.seq])
-        elif event.kind == "note":
-            lines += ["", f"## [agent_notes] Step {_step(event)}: note", *_data(str(event.data.get("text", "")))]
+            sections.append(_call_section(calls[event.seq]))
+        elif event.kind in ("note", "answer"):
+            head = f"## [agent_notes] Step {_step(event)}: note"
+            sections.append(["", head, *_data(str(event.data.get("text", "")))])
         elif event.kind == "run_ended":
-            lines += ["", "## [end]"]
-            lines += _field("Outcome", str(event.data.get("outcome", "")))
-            lines += _field("Reason", str(event.data.get("reason", "")))
+            outcome = _field("Outcome", str(event.data.get("outcome", "")))
+            sections.append(["", "## [end]", *outcome, *_field("Reason", str(event.data.get("reason", "")))])
         elif event.kind == "response":
-            lines += ["", "## [response]", *_field("File", "outputs/response.md")]
+            sections.append(["", "## [response]", *_field("File", "outputs/response.md")])
+    key = block_key(events)
+    lines = [_TITLE]
+    mac = ""
+    for section in sections:
+        lines += section
+        if key:
+            mac = _block_mac(key, mac, section)
+            lines += _field(_MAC, mac)
     return "\n".join(lines) + "\n"
+
+
+def block_key(events: Sequence[Event]) -> str:
+    """The key of the MACs in a run's transcript; empty where the record has none."""
+    found = events[0].data.get("block_key") if events and events[0].kind == "run_started" else None
+    return found if isinstance(found, str) else ""
+
+
+def forged_blocks(text: str, key: str) -> list[int]:
+    """1-based numbers of the sections of a transcript whose MAC is not that of ``key``, from the first one on that is not:
+    each MAC is over the one before it, so that a section can neither be put in, nor left out, nor moved. A transcript
+    that ends before its ``[end]`` has one forged section more than it has sections.
+
+    Raises EvidenceError for any line that ``render_transcript`` does not write.
+    """
+    parse_transcript(text)
+    sections: list[list[str]] = []
+    for line in text[:-1].split("\n")[1:]:
+        if _HEADING.fullmatch(line):
+            sections.append(["", line])
+        elif sections:
+            sections[-1].append(line)
+    mac = ""
+    for number, section in enumerate(sections, 1):
+        # The empty line before a heading is the last of the section before it.
+        lines = section[:-1] if number < len(sections) and section[-1] == "" else section
+        mac = _block_mac(key, mac, lines[:-2])
+        if lines[-2:] != _field(_MAC, mac):
+            return list(range(number, len(sections) + 1))
+    ended = bool(sections) and sections[-1][1] == "## [end]"
+    return [] if ended else [len(sections) + 1]
+
+
+def _block_mac(key: str, before: str, lines: Sequence[str]) -> str:
+    message = "\n".join((before, *lines)).encode("utf-8", "surrogatepass")
+    return hmac.new(key.encode(), _MAC_PURPOSE + message, hashlib.sha256).hexdigest()[:32]
 
 
 def parse_transcript(text: str) -> tuple[Section, ...]:
@@ -174,7 +223,10 @@ def make_blocks(events: Sequence[Event], outputs: Mapping[str, bytes]) -> tuple[
             title = f"Step {call.step}: {_one_line(call.tool)}"
             blocks.append((Tier.TOOL_CALLS, "tool_calls", title, _call_text(call)))
             if call.reported and call.result:
-                blocks.append((Tier.OUTPUT, "tool_calls", f"{title} (reported result)", call.result))
+                blocks.append((Tier.OUTPUT, "tool_calls", f"{title} (reported result)", _without_skill(call)))
+        elif event.kind == "answer":  # a final answer that the user read and went on from: what the response is, too
+            title = f"answer to turn {event.data.get('turn')}"
+            blocks.append((Tier.OUTPUT, "response", title, str(event.data.get("text", ""))))
         elif event.kind == "note":
             blocks.append((Tier.NOTES, "agent_notes", f"Step {_step(event)}: note", str(event.data.get("text", ""))))
     blocks.append((Tier.OUTPUT, "response", "response", response_of(events) or ""))
@@ -315,7 +367,7 @@ def _content_defect(events: Sequence[Event], outcome: Outcome, *, mcp_expected: 
         return "the model asked for tools, but the record holds no call"
     if outcome is not Outcome.COMPLETED:
         return None
-    if response_of(events) is None:
+    if response_of(events) is None and not any(event.kind == "stopped" for event in events):
         return "the run is recorded as completed, but the record holds no response"
     if asked > len(calls):
         return f"the model asked for {asked} tool calls, but the record holds {len(calls)}"

@@ -6,6 +6,7 @@ model, the opposite question, or without the lines that were cited.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -28,6 +29,7 @@ from gate.llm.prompting import Fence, load_prompt, numbered
 from gate.llm.replies import Asked, ReplyProblem, ask
 from gate.llm.roles import Models
 
+_BREAKS = re.compile("[\\s\x1c-\x1e]*[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029][\\s\x1c-\x1e]*")
 QUOTES_PER_ROW = 6
 """More quotes of a row are not looked at."""
 _QUOTE_CHARACTERS = 2_000
@@ -132,7 +134,7 @@ class Judging:
         self.shown, self.cut = cut_to(for_a_judge(self.blocks))
         self.tools = tool_names(self.case, self.record)
         self.index = QuoteIndex(self.blocks)
-        self.rules = RowRules(self.blocks, self.tools, cut=bool(self.cut))
+        self.rules = RowRules(self.blocks, self.tools, cut=bool(self.cut), made=made_by(self.record))
         if self.cut:
             self.fallbacks.count("record_cut")
 
@@ -181,10 +183,13 @@ class Judging:
     def _request(self, label: str, rows: Sequence[Row], hints: dict[str, str]) -> ChatRequest:
         fence = Fence(self.seed.token("grader-fence", label))
         kinds = {TOOL_CALLS_ONLY: "tool call", CALLS_AND_OUTPUT: "any"}
-        lines = [f"{row.id} | {kinds[allowed_tiers(row.text, self.tools)]} | {row.text}" for row in rows]
+        # One line a row: a text over several lines could pass for further rows.
+        lines = [
+            f"{row.id} | {kinds[allowed_tiers(row.text, self.tools)]} | {_BREAKS.sub(' ', row.text)}" for row in rows
+        ]
         parts = [
             "# Task",
-            fence.wrap("task", self.case.prompt),
+            fence.wrap("task", self.case.asked),
             "# Expectations",
             fence.wrap("expectations", "\n".join(lines)),
         ]
@@ -218,6 +223,11 @@ def tool_names(case: Case, record: RunRecord) -> tuple[str, ...]:
     """Every tool that a run called or that its case declares, sorted."""
     declared = {f"mcp__{server.name}__{tool.name}" for server in case.mcp_servers for tool in server.tools}
     return tuple(sorted(declared | {call.tool for call in record.calls}))
+
+
+def made_by(record: RunRecord) -> tuple[str, ...]:
+    """Paths of the files that a run made or changed."""
+    return tuple(file.path for file in record.files if file.fixture != "unchanged")
 
 
 def said_by(answer: _RowReply | None) -> Said:

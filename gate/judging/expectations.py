@@ -102,6 +102,38 @@ def _negated(text: str, start: int, end: int) -> bool:
     return _NEGATION.search(text, clause, end) is not None
 
 
+_JUDGING = re.compile(
+    r"\b(?:judge|grad(?:e|ing)|evaluat|review|assess|examin|rubric|scor(?:e|ing)|verdict|inject|jailbreak|prompt|instruct|attack|"
+    r"malicious|untrusted|adversar|hidden|suspicious|phish|manipulat|override|ignor|payload|red.?team|system message)"
+    r"|评|裁判|打分|阅卷|审核|审查|判定|结论|注入|指令|提示|攻击|恶意|可疑|隐藏|忽略|越狱|载荷|红队",
+    re.IGNORECASE,
+)
+
+
+def about_judging(text: str) -> bool:
+    """Whether an expectation is about judging or about text that gives orders: then such text may be what shows it."""
+    return _JUDGING.search(text) is not None
+
+
+_MAKES = re.compile(
+    r"\b(?:creat(?:es?|ed)|wr(?:ites?|itten|ote)|sav(?:es?|ed)|generat(?:es?|ed)|produc(?:es?|ed)|stor(?:es?|ed)|export(?:s|ed)?|"
+    r"exists?)\b|创建|生成|写入|保存|导出|存在",
+    re.IGNORECASE,
+)
+_PRINTS = re.compile(r"\b(?:print|echo|output|display|show|log|say|messag)|打印|输出|显示|提示", re.IGNORECASE)
+
+
+def makes_a_file(text: str) -> bool:
+    """Whether an expectation says that something was made, and is not about what a text says of it."""
+    found = _MAKES.search(text)
+    return found is not None and _ABOUT_TEXT.search(text) is None and _NEGATION.search(text) is None
+
+
+def about_printing(text: str) -> bool:
+    """Whether an expectation is about what something prints."""
+    return _PRINTS.search(text) is not None
+
+
 class Literal(NamedTuple):
     """Something that an expectation names word for word; any one of the ``options`` is enough."""
 

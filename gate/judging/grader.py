@@ -19,12 +19,12 @@ from gate.domain.skill import Skill
 from gate.domain.suite import Case, Expectation
 from gate.evidence.bundle import load_blocks
 from gate.evidence.quotes import QuoteIndex, nearest, unescape
-from gate.evidence.suspicious import judge_directed
-from gate.judging.asking import Batch, ClaimReply, Judging, looked_up, said_by, tool_names
+from gate.evidence.suspicious import judge_directed, judge_directed_name
+from gate.judging.asking import Batch, ClaimReply, Judging, looked_up, made_by, said_by, tool_names
 from gate.judging.expectations import CALLS_AND_OUTPUT
 from gate.judging.ground_truth.values import clip
 from gate.judging.rows import MISSING, Decision, RowRules, Said
-from gate.judging.second_look import Looked, Scrutiny, after, look_again
+from gate.judging.second_look import Looked, Scrutiny, after, look_again, without_what_speaks
 from gate.judging.showing import cut_to, for_a_judge
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
@@ -34,6 +34,7 @@ ROWS_PER_QUESTION = 15
 _REASON_CHARACTERS = 300
 _MAX_CLAIMS, _MAX_FEEDBACK = 8, 5
 _IN_NOTES = " (notes)"
+_LABELS = re.compile(r"^(?:Tool|Args|Status|Return):", re.MULTILINE)
 _CONTENT = re.compile(r"\w")
 _SKILL_RULE = re.compile(r"\bskill(?:\.md)?\b|技能", re.IGNORECASE)
 _QUOTED_RULE = re.compile(r'"([^"\n]{8,200})"|\u201c([^\u201d\n]{4,200})\u201d|「([^」\n]{4,200})」')
@@ -53,16 +54,16 @@ def grade_run(
 ) -> Grading:
     """Grade the expectations of a case over one sealed run.
 
-        One row per expectation, in the order of the case. No model is asked where the case has no expectations, the run did not
-        complete, or it left nothing to judge. A batch in which a known-false control passed is asked anew once; if it happens
-    happens
-        again, ``voided`` says so and every row is ungraded. ``skill`` is read by code only, to look up rules that the agent
-        claims to quote.
+    One row per expectation, in the order of the case. No model is asked where the case has no expectations, the run did not
+    complete, or it left nothing to judge. A batch in which a known-false control passed is asked anew once; if it happens
+    again, ``voided`` says so and every row is ungraded. ``skill`` is read by code only, to look up rules that the agent
+    claims to quote.
 
-        Passed rows are looked at again (``second_look``) where ``spot_checks`` says so, and in any case where the record
-        speaks to a judge: then the opposite of each is asked, and with ``second_judge`` ``auto`` a grader of another family
-        must agree, where there is one; with ``on`` it must agree in every run. Raises ModelError, BudgetError and
-        EvidenceError.
+    Passed rows are looked at again (``second_look``) where ``spot_checks`` says so, and in any case where the record
+    speaks to a judge: then the opposite of each is asked, and with ``second_judge`` ``auto`` a grader of another family
+    must agree, where there is one; with ``on`` it must agree in every run. Where no model answers a look that a pass
+    depends on, the row is ungraded; the others keep what the first look gave. Raises ModelError (of the first look),
+    BudgetError and EvidenceError.
     """
     if not case.expectations:
         return Grading(rows=())
@@ -109,8 +110,12 @@ def grade_run(
     )
 
 
-def recheck_grading(grading: Grading, case: Case, record: RunRecord, root: Path) -> list[str]:
+def recheck_grading(
+    grading: Grading, case: Case, record: RunRecord, root: Path, *, second_judge: bool = False
+) -> list[str]:
     """What a stored grading says otherwise than the record and the rules do, one sentence each; empty: nothing.
+
+    ``second_judge``: the policy asks for two judges to agree to every pass.
 
     Offline: every quote is looked up again and every status derived again by the code that made it. Raises EvidenceError.
     """
@@ -119,9 +124,10 @@ def recheck_grading(grading: Grading, case: Case, record: RunRecord, root: Path)
         return [f"{where}: its rows are not the expectations of the case"]
     blocks = load_blocks(root, record) if case.expectations and record.completed else ()
     shown = for_a_judge(blocks)
-    rules = RowRules(blocks, tool_names(case, record), cut=bool(cut_to(shown)[1]))
+    rules = RowRules(blocks, tool_names(case, record), cut=bool(cut_to(shown)[1]), made=made_by(record))
     index = QuoteIndex(blocks)
     suspicious = _suspicious(blocks)
+    spoken = speaks_to_a_judge(suspicious) and without_what_speaks(blocks) != blocks
     problems = _recheck_second_looks(grading, case, index, rules, where)
     if grading.suspicious != suspicious:
         problems.append(f"{where}: what speaks to a judge in the record is not what it says")
@@ -132,9 +138,13 @@ def recheck_grading(grading: Grading, case: Case, record: RunRecord, root: Path)
             problems.append(f"{where}: a quote of {row.expectation_id} is not what the record holds")
         decision = rules.decide(expectation, Said(row.model_said, row.unsure), row.quotes)
         expected = _expected(grading, record, rules, expectation, decision, empty=_empty(shown))
-        unasked = decision.status is GradeStatus.PASSED and not _twin_of(row, grading)
-        if unasked and grading.voided is None and record.completed and speaks_to_a_judge(suspicious):
-            problems.append(f"{where}: the opposite of {row.expectation_id} was not asked")
+        if decision.status is GradeStatus.PASSED and grading.voided is None and record.completed:
+            owed = _owed(rules, expectation, row, spoken=spoken, hit=speaks_to_a_judge(suspicious), two=second_judge)
+            problems += [
+                f"{where}: {words} about {row.expectation_id}"
+                for kind, words in owed.items()
+                if not _looked_at(row, grading, kind)
+            ]
         if row.status is not expected:
             problems.append(f"{where}: {row.expectation_id} is {row.status.value}, the rules say {expected.value}")
     fooled = any(not item.known and item.model_said is True and not item.voided for item in grading.controls)
@@ -172,8 +182,22 @@ def _recheck_second_looks(grading: Grading, case: Case, index: QuoteIndex, rules
     ]
 
 
-def _twin_of(row: ExpectationGrade, grading: Grading) -> bool:
-    return any(c.kind == "negation_twin" and c.expectation_id == row.expectation_id for c in grading.spot_checks)
+def _owed(
+    rules: RowRules, expectation: Expectation, row: ExpectationGrade, *, spoken: bool, hit: bool, two: bool
+) -> dict[str, str]:
+    """The second looks that a pass of this row needs: kind -> what to say where it was not taken."""
+    owed = {}
+    if hit:
+        owed["negation_twin"] = "the opposite was not asked"
+    if two:
+        owed["second_judge"] = "no second judge was asked"
+    if spoken and rules.rests_on_what_speaks(expectation, row.quotes):
+        owed["unsaid"] = "nobody was asked without what speaks to a judge"
+    return owed
+
+
+def _looked_at(row: ExpectationGrade, grading: Grading, kind: str) -> bool:
+    return any(check.kind == kind and check.expectation_id == row.expectation_id for check in grading.spot_checks)
 
 
 def speaks_to_a_judge(suspicious: Sequence[str]) -> bool:
@@ -188,7 +212,12 @@ def other_family(models: Models) -> bool:
 
 def _scrutiny(models: Models, second_judge: str, *, hit: bool, full: bool) -> Scrutiny:
     wanted = second_judge == "on" or (second_judge == "auto" and hit)
-    return Scrutiny(second_judge=wanted and other_family(models), twins=hit or full, delete_one=full)
+    return Scrutiny(
+        needed=hit or second_judge == "on",
+        second_judge=wanted and other_family(models),
+        twins=hit or full,
+        delete_one=full,
+    )
 
 
 def _still_passed(
@@ -351,6 +380,11 @@ def _grade(
     )
 
 
+def judge_directed_blocks(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Where what a judge is shown speaks to it, as ``<rule> in <block>``."""
+    return tuple(item for item in _suspicious(blocks) if not item.endswith(_IN_NOTES))
+
+
 def _suspicious(blocks: Sequence[Block]) -> tuple[str, ...]:
     """Where the record speaks to a judge, as ``<rule> in <block>``; notes too, though no judge sees them."""
     return tuple(
@@ -362,8 +396,11 @@ def _suspicious(blocks: Sequence[Block]) -> tuple[str, ...]:
 
 def _directed(block: Block) -> list[str]:
     """The rules that a block meets as it is or, where it is JSON, as its texts read; its title is shown, too."""
-    shown = f"{block.title}\n{block.text}"
-    rules = set(judge_directed(shown))
+    # The gate's own labels in a call's block are no words of the agent.
+    text = _LABELS.sub("\n\n", block.text) if block.kind == "tool_calls" else block.text
+    shown = f"{block.title}\n\n{text}"
+    # A tool's or a file's name is text, too; only the gate's own words in a title are not.
+    rules = {*judge_directed(shown), *judge_directed_name(block.title)}
     if "\\" in shown:
         rules.update(judge_directed(unescape(shown)))
     return sorted(rules)

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gate.decision.figures import DEGRADED, authoritative
-from gate.decision.triage import needs_confirm, undecided
+from gate.decision.further import is_gross, needs_confirm, undecided
 from gate.domain.base import NotRun
 from gate.domain.evidence import Outcome
 from gate.domain.judgement import Winner
@@ -243,10 +243,10 @@ def test_a_skill_without_runs_without_cases_or_without_grades_never_passes(
 
 
 @given(sketches())
-def test_fill_is_asked_for_whatever_confirm_is_asked_for(sketched: Sketch) -> None:
+def test_fill_is_asked_for_whatever_confirm_is_asked_for_but_for_gross_failures(sketched: Sketch) -> None:
     case = sketched.record("1")
     if needs_confirm(case) is not None:
-        assert undecided(case) is not None
+        assert (undecided(case) is None) is is_gross(case)
 
 
 @given(skills)

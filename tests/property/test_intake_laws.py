@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gate.domain.skill import SkillFile
 from gate.intake.manifests import check_manifests
+from gate.intake.notes import counted
 from gate.intake.policy import parse_policy
 from gate.intake.skill import parse_skill
 from gate.intake.suite import read_suite, suite_removals
@@ -108,5 +109,5 @@ def test_every_expectation_of_a_file_is_in_the_suite_or_something_blocks(texts: 
     assert [[item.text for item in case.expectations] for case in suite.cases] == [wanted, wanted]
     assert not any(item.blocks for item in findings)
     assert suite_removals(suite, suite.model_copy(update={"cases": suite.cases[:1]})) == (
-        f'Case "1" is removed (0 checks, {len(wanted)} expectations).',
+        f'Case "1" is removed (0 checks, {counted(len(wanted), "expectation")}).',
     )

@@ -120,6 +120,11 @@ def compare(root: Path, script: Any, pair: tuple[RunRecord, RunRecord]) -> Compa
     return comparison
 
 
+def unquoted_difference(one: dict[str, int], other: dict[str, int]) -> int:
+    """What six differences count for that no quote shows: one each at most."""
+    return sum(max(-1, min(1, one[name] - other[name])) for name in CRITERIA)
+
+
 SIX = st.lists(st.integers(1, 5), min_size=6, max_size=6).map(lambda values: dict(zip(CRITERIA, values, strict=True)))
 
 
@@ -133,7 +138,8 @@ def test_a_comparator_that_looks_at_seats_only_never_decides_anything(
         comparison = compare(root, lambda request: compared(one, other), a_pair(root, "ALPHA text", "BETA text"))
     pair = comparison.pairs[0]
     assert comparison.winner == "TIE"
-    assert pair.position_unstable is (abs(sum(one.values()) - sum(other.values())) > 1)
+    assert pair.position_unstable is (abs(unquoted_difference(one, other)) > 1)
+    assert pair.difference == 0
     assert comparison.rubric["A"] == comparison.rubric["B"]
 
 
@@ -155,8 +161,43 @@ def test_relabelling_the_arms_turns_the_outcome_round_and_changes_nothing_else(
             outcomes.append(unblind(comparison, SEED, SESSION).outcome)
     turned = {Winner.SKILL: Winner.BASELINE, Winner.BASELINE: Winner.SKILL, Winner.TIE: Winner.TIE}
     assert outcomes[1] is turned[outcomes[0]]
-    difference = sum(alpha.values()) - sum(beta.values())
+    difference = unquoted_difference(alpha, beta)
     assert outcomes[0] is (Winner.TIE if abs(difference) <= 1 else Winner.SKILL if difference > 0 else Winner.BASELINE)
+
+
+@settings(max_examples=60)
+@given(alpha=SIX, beta=SIX, forged=st.lists(st.sampled_from(CRITERIA), unique=True))
+def test_a_quote_that_is_not_there_never_makes_a_difference_count_for_more(
+    alpha: dict[str, int], beta: dict[str, int], forged: list[str]
+) -> None:
+    """Quotes of the criteria in ``forged`` name words that neither output has; the others are right."""
+
+    def reply(request: ChatRequest) -> str:
+        alpha_first = user_text(request).index("ALPHA text") < user_text(request).index("BETA text")
+        first, second = ("ALPHA", "BETA") if alpha_first else ("BETA", "ALPHA")
+        quotes = [
+            {
+                "criterion": name,
+                "output": output,
+                "source": block,
+                "text": "words that nobody wrote" if name in forged else f"{said} text of some length",
+            }
+            for name in CRITERIA
+            for output, block, said in (("first", "B101", first), ("second", "B201", second))
+        ]
+        return compared(alpha if alpha_first else beta, beta if alpha_first else alpha, quotes)
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        texts = (f"{word} text of some length" for word in ("ALPHA", "BETA"))
+        comparison = compare(root, reply, a_pair(root, *texts))
+        opened = unblind(comparison, SEED, SESSION)
+    counted = sum(
+        max(-1, min(1, alpha[name] - beta[name])) if name in forged else alpha[name] - beta[name] for name in CRITERIA
+    )
+    lead = comparison.pairs[0].difference
+    assert (lead if opened.with_skill == "A" else -lead) == counted
+    assert opened.outcome is (Winner.TIE if abs(counted) <= 1 else Winner.SKILL if counted > 0 else Winner.BASELINE)
 
 
 # Blinding ----------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gate.domain.checks import ToolCallOrder
@@ -33,6 +33,7 @@ def test_a_path_pattern_means_what_its_regular_expression_means(name: str, patte
 
 
 @given(text=TEXTS, rules=RULES)
+@example(text=" \r ", rules=["trailing_space"])
 def test_what_is_overlooked_is_overlooked_once_and_for_all_and_in_any_order(text: str, rules: list[str]) -> None:
     once = normalise(text, rules)
     assert normalise(once, rules) == once or "bom" in rules  # a second mark would be another character's business

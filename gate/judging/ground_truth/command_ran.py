@@ -12,7 +12,7 @@ from gate.judging.ground_truth.command_lines import Lines, command_lines, comman
 from gate.judging.ground_truth.facts import Answer, Facts
 from gate.judging.ground_truth.literal import first_pattern, quoted
 from gate.judging.ground_truth.shell import begins_with
-from gate.judging.ground_truth.values import NotCheckableError, clip, computed
+from gate.judging.ground_truth.values import REPORTED, NotCheckableError, clip, computed
 
 
 def evaluate(parameters: CommandRan, facts: Facts) -> Answer:
@@ -32,15 +32,20 @@ def evaluate(parameters: CommandRan, facts: Facts) -> Answer:
         expected = f"a command that matches /{clip(pattern)}/ in a call of {clip(parameters.tool)}{ending}"
         hits = _by_pattern(facts, lines, pattern)
     otherwise = ""
+    reported = False
     for index in hits:
         call = lines.calls[index]
         if call.status == "no_result":
             otherwise = f"; whether the one in step {call.step} ran is not known"
+        elif parameters.exit_code is not None and call.reported:
+            reported = True
         elif parameters.exit_code not in (None, call.exit_code):
             otherwise = f"; it ended with exit code {call.exit_code} in step {call.step}"
         else:
             found = f"step {call.step}: {quoted(lines.texts[index])} ({call.status})"
             return Answer(CheckStatus.PASSED, expected, found, facts.call_blocks.get(call.call_id))
+    if reported:
+        raise NotCheckableError(REPORTED)
     return Answer(CheckStatus.FAILED, expected, f"not among {len(lines.texts)} command lines{otherwise}")
 
 

@@ -17,8 +17,8 @@ def normalise(text: str, names: Sequence[str]) -> str:
     """``text`` without what ``names`` allow to differ (``gate.domain.checks.Normalisation``).
 
     ``bom``: a byte order mark in front. ``line_endings``: CRLF and CR. ``trailing_space``: blanks at the end of a line.
-    ``blank_lines``: empty lines, a line feed at the very end among them. ``whitespace``: how much white space separates words (line feeds too). ``outer_space``:
-    white space before and after the text. ``case``: upper and lower case. The order in which they are named is nothing.
+    ``blank_lines``: empty lines, a line feed at the very end among them. ``whitespace``: how much white space separates
+    words (line feeds too). ``outer_space``: white space before and after the text. ``case``: upper and lower case. The order in which they are named is nothing.
     """
     wanted = set(names)
     if "bom" in wanted:
@@ -39,8 +39,9 @@ def normalise(text: str, names: Sequence[str]) -> str:
 
 
 def _right_stripped(line: str) -> str:
-    # A carriage return that may not be overlooked is no blank.
-    return line[:-1].rstrip(" \t") + "\r" if line.endswith("\r") else line.rstrip(" \t")
+    # A carriage return that may not be overlooked is no blank, whatever blanks stand around it.
+    kept = line.rstrip(" \t\r")
+    return kept + "\r" * line.count("\r", len(kept))
 
 
 def difference(expected: str, found: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from gate.domain.checks import ProducedCodeOk
+from gate.domain.evidence import ProducedCode
 from gate.domain.judgement import CheckStatus
 from gate.judging.ground_truth.facts import Answer, Facts, workspace_path
 from gate.judging.ground_truth.literal import quoted
 from gate.judging.ground_truth.values import NotCheckableError, clip
 
-_GOOD = ("ok", "html_ok")
+_GOOD = ("ok", "html_ok", "service_ok")
 
 
 def evaluate(parameters: ProducedCodeOk, facts: Facts) -> Answer:
@@ -26,8 +27,9 @@ def evaluate(parameters: ProducedCodeOk, facts: Facts) -> Answer:
     name = clip(produced.entry_point or "?")
     if produced.outcome == "infra":
         return Answer(CheckStatus.INFRA, expected, produced.stderr or "the engine failed")
-    if produced.outcome == "missing_runtime":
-        raise NotCheckableError(f"the sandbox has no interpreter for {name}")
+    impossible = _impossible(produced, name)
+    if impossible is not None:
+        raise NotCheckableError(impossible)
     if parameters.entry_point and workspace_path(parameters.entry_point) != produced.entry_point:
         return Answer(CheckStatus.FAILED, expected, f"{name} was what there was to run")
     said = produced.stderr.strip() or produced.stdout.strip()
@@ -42,3 +44,15 @@ def evaluate(parameters: ProducedCodeOk, facts: Facts) -> Answer:
             raise NotCheckableError("the text is not in the part of the output that was kept; the output was cut")
         return Answer(CheckStatus.FAILED, expected, f"{found}, output {quoted(produced.stdout)}")
     return Answer(CheckStatus.PASSED, expected, found)
+
+
+def _impossible(produced: ProducedCode, name: str) -> str | None:
+    """Why an execution says neither that the code works nor that it does not; None where it says so."""
+    if produced.outcome == "missing_runtime":
+        return f"the sandbox has no interpreter for {name}"
+    if produced.outcome == "missing_dependency":
+        return f"{name} needs a package that the sandbox image does not hold: {clip(produced.stderr[-300:])}"
+    if produced.outcome == "long_running":
+        ports = ", ".join(map(str, produced.ports))
+        return f"{name} is a server on port {ports}; say service: in the case to have it asked"
+    return None

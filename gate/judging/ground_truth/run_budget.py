@@ -15,7 +15,7 @@ def evaluate(parameters: RunBudget, facts: Facts) -> Answer:
     bounds: list[tuple[str, float | None, float | None]] = [
         ("steps", parameters.max_steps, metrics.total_steps),
         ("tool calls", parameters.max_tool_calls, len(facts.record.calls)),
-        ("errors", parameters.max_errors, sum(call.status in ("error", "timeout") for call in facts.record.calls)),
+        ("errors", parameters.max_errors, _errors(facts)),
         ("tokens", parameters.max_tokens, metrics.total_tokens),
         ("$", parameters.max_cost_usd, metrics.cost_usd),
         ("seconds", parameters.max_seconds, timing.total_duration_seconds if timing else None),
@@ -28,3 +28,10 @@ def evaluate(parameters: RunBudget, facts: Facts) -> Answer:
     if any(used is None for _, _, used in asked):
         raise NotCheckableError(f"not every figure was recorded: {found}")
     return Answer(CheckStatus.PASSED, expected, found)
+
+
+def _errors(facts: Facts) -> int | None:
+    """Calls that failed; None where only a program in the sandbox says how they ended."""
+    if any(call.reported for call in facts.record.calls):
+        return None
+    return sum(call.status in ("error", "timeout") for call in facts.record.calls)

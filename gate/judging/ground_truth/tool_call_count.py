@@ -5,12 +5,14 @@ from __future__ import annotations
 from gate.domain.checks import ToolCallCount
 from gate.domain.judgement import CheckStatus
 from gate.judging.ground_truth.facts import Answer, Facts
-from gate.judging.ground_truth.values import clip
+from gate.judging.ground_truth.values import REPORTED, NotCheckableError, clip
 
 
 def evaluate(parameters: ToolCallCount, facts: Facts) -> Answer:
     """Counts every call of every step, by whole name; a call that never got its result is a call without a status."""
     calls = facts.calls_of(parameters.tool)
+    if parameters.status is not None and any(call.reported for call in calls):
+        raise NotCheckableError(REPORTED)
     counted = [call for call in calls if parameters.status in (None, call.status)]
     number = len(counted)
     right = (

@@ -6,7 +6,7 @@ from gate.domain.checks import ToolCallOrder
 from gate.domain.evidence import ToolCall
 from gate.domain.judgement import CheckStatus
 from gate.judging.ground_truth.facts import Answer, Facts
-from gate.judging.ground_truth.values import clip
+from gate.judging.ground_truth.values import REPORTED, NotCheckableError, clip
 
 _WORDS = {"subsequence": "in this order", "exact": "exactly so", "adjacent": "right after each other"}
 
@@ -18,6 +18,8 @@ def evaluate(parameters: ToolCallOrder, facts: Facts) -> Answer:
     """
     wanted = [facts.names_of(tool) for tool in parameters.order]
     named = frozenset().union(*wanted)
+    if parameters.status is not None and any(call.reported for call in facts.record.calls):
+        raise NotCheckableError(REPORTED)
     calls = [call for call in facts.record.calls if parameters.status in (None, call.status)]
     ended = f" with status {parameters.status}" if parameters.status else ""
     expected = f"calls {clip(' → '.join(parameters.order), 300)} {_WORDS[parameters.mode]}{ended}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gate.domain.checks import ToolCallStatus
 from gate.domain.judgement import CheckStatus
 from gate.judging.ground_truth.facts import Answer, Facts
-from gate.judging.ground_truth.values import NotCheckableError, clip
+from gate.judging.ground_truth.values import REPORTED, NotCheckableError, clip
 
 
 def evaluate(parameters: ToolCallStatus, facts: Facts) -> Answer:
@@ -24,9 +24,13 @@ def evaluate(parameters: ToolCallStatus, facts: Facts) -> Answer:
         calls = calls[which - 1 : which]
     if not calls:
         return Answer(CheckStatus.FAILED, expected, f"there were {number} calls" if number else "there was no call")
+    reported = any(call.reported for call in calls)
+    calls = [call for call in calls if not call.reported]
     right = [call for call in calls if call.status == parameters.status]
     wrong = [call for call in calls if call.status != parameters.status]
     passed = bool(right) if which == "any" else not wrong
+    if reported and passed is not (which == "any"):
+        raise NotCheckableError(REPORTED)
     shown = (right if passed else wrong)[0]
     found = f"{clip(shown.tool)} ended with {shown.status} in step {shown.step}"
     if len(calls) > 1:

@@ -10,7 +10,7 @@ from gate.domain.evidence import ToolCall
 from gate.domain.judgement import CheckStatus
 from gate.judging.ground_truth.facts import Answer, Facts, Place, normalised
 from gate.judging.ground_truth.literal import first_pattern, quoted
-from gate.judging.ground_truth.values import NotCheckableError, clip, computed
+from gate.judging.ground_truth.values import REPORTED, NotCheckableError, clip, computed
 
 
 def evaluate(parameters: ToolResultContains, facts: Facts) -> Answer:
@@ -36,6 +36,9 @@ def evaluate(parameters: ToolResultContains, facts: Facts) -> Answer:
     if not calls:
         status = CheckStatus.PASSED if which == "none" else CheckStatus.FAILED
         return Answer(status, expected, "the tool was never called")
+    reported = any(call.reported for call in calls)
+    shown = [(call, one) for call, one in zip(calls, texts, strict=True) if not call.reported]
+    calls, texts = [call for call, _ in shown], tuple(one for _, one in shown)
     # The one result that decides: the first without the text where all must have it, else the first with it.
     matching = which != "all"
     if text is not None:
@@ -45,6 +48,8 @@ def evaluate(parameters: ToolResultContains, facts: Facts) -> Answer:
         span = (start, start + len(wanted))
     else:
         index, span = first_pattern(facts, pattern, texts, matching=matching)
+    if index is None and reported:
+        raise NotCheckableError(REPORTED)
     if index is None:
         found = f"in all {len(calls)} results" if which == "all" else f"not in {len(calls)} results"
         cut = next((call for call in calls if call.truncated or call.status == "no_result"), None)

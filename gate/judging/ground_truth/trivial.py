@@ -98,6 +98,22 @@ def trivia(case: Case, *, run_date: str) -> CaseTrivia:
     return CaseTrivia(case.eval_id, trivial, null_agent)
 
 
+ABSENCE = ("not", "none", "absent", "forbidden", "unchanged", "only")
+"""Words in the names of check kinds that ask for nothing to be there: guards, which an idle agent rightly passes."""
+
+
+def idle_passes(case: Case, *, run_date: str) -> tuple[str, ...]:
+    """Ids of the checks that ask for something and are passed by an agent that does nothing, or only says that it is done."""
+    asking = {item.id for item in case.checks if not set(item.parameters.kind.split("_")) & set(ABSENCE)}
+    passed = {
+        item.check_id
+        for response in NULL_RESPONSES
+        for item in without_a_run(case, run_date=run_date, response=response)
+        if item.status is CheckStatus.PASSED
+    }
+    return tuple(item.id for item in case.checks if item.id in passed & asking)
+
+
 def suite_trivia(suite: Suite, *, run_date: str, below: str = ".") -> tuple[Finding, ...]:
     """Findings about a suite: a warning for each case that a null agent passes, a notice for each other trivial check.
 

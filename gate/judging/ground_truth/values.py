@@ -17,6 +17,12 @@ class NotCheckableError(Exception):
     """
 
 
+REPORTED = (
+    "how calls ended was reported by a program in the sandbox and is no evidence; check a file or the answer, "
+    "or run the case with the built-in loop"
+)
+"""Why no check may rest on the result of a ``reported`` call (DESIGN.md 3: such a result is tier 2, and nobody confirms it)."""
+
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",

@@ -14,6 +14,7 @@ from gate.domain.checks import (
     Check,
     CheckParameters,
     Command,
+    CommandRan,
     FileContains,
     FileExists,
     JsonField,
@@ -23,7 +24,11 @@ from gate.domain.checks import (
     ResponseNotContains,
     ResponseNotMatches,
     ResponseWordCount,
+    RunBudget,
     ToolCallCount,
+    ToolCallOrder,
+    ToolCallStatus,
+    ToolResultContains,
 )
 from gate.domain.evidence import CommandResult, Outcome, RunRecord, Verification
 from gate.domain.judgement import CheckResult, CheckStatus
@@ -521,3 +526,32 @@ def test_found_and_expected_are_short_whatever_was_found(tmp_path: Path) -> None
         result = one(tmp_path, record, parameters)
         assert len(result.found) <= 500
         assert len(result.expected) <= 500
+
+
+@pytest.mark.requirements("R28")
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        ToolResultContains(tool="bash", text="report.md"),
+        ToolResultContains(tool="bash", text="secret", which="none"),
+        ToolResultContains(tool="bash", text="report.md", which="all"),
+        ToolCallStatus(tool="bash", status="success"),
+        ToolCallStatus(tool="bash", status="success", which="all"),
+        CommandRan(text="ls", exit_code=0),
+        ToolCallCount(tool="bash", min=1, status="success"),
+        ToolCallOrder(order=("bash", "bash"), status="success"),
+        RunBudget(max_errors=3),
+    ],
+)
+def test_no_check_rests_on_a_result_that_only_the_sandbox_reports(tmp_path: Path, parameters: CheckParameters) -> None:
+    call = Call("bash", {"command": "ls"}, "report.md", exit_code=0)
+    seen = a_run(tmp_path / "seen", calls=[call, call])
+    told = a_run(tmp_path / "told", calls=[call._replace(reported=True)] * 2)
+    assert status(tmp_path / "seen", seen, parameters) is CheckStatus.PASSED
+    assert status(tmp_path / "told", told, parameters) is CheckStatus.NOT_RUN
+
+
+def test_that_a_command_was_called_for_is_the_model_s_own_word(tmp_path: Path) -> None:
+    told = a_run(tmp_path, calls=[Call("bash", {"command": "ls"}, "report.md", reported=True, exit_code=0)])
+    assert status(tmp_path, told, CommandRan(text="ls")) is CheckStatus.PASSED
+    assert status(tmp_path, told, ToolCallCount(tool="bash", expected_count=1)) is CheckStatus.PASSED
