@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
+from fractions import Fraction
 from typing import Literal
 
 from pydantic import Field
 
-from gate.domain.base import FallbackCount, NotRun, Severity, Value
+from gate.domain.base import FallbackCount, NotRun, Severity, Value, digest_of
 
 
 class CheckStatus(StrEnum):
@@ -117,7 +119,8 @@ class ControlGrade(Value):
 class SpotCheck(Value):
     """A second look at a row that passed (judging.md 1.1, 3.2). It can take a pass away, never give one."""
 
-    kind: Literal["second_judge", "negation_twin", "delete_one"]
+    kind: Literal["second_judge", "negation_twin", "delete_one", "unsaid"]
+    """``unsaid``: without the lines that speak to a judge."""
     expectation_id: str
     model_said: bool | None
     """Of ``negation_twin``: of the opposite of the expectation. Of ``delete_one``: without the lines that were cited."""
@@ -125,7 +128,9 @@ class SpotCheck(Value):
     voided: bool = False
     """The question's known-false control was passed: whoever answered passes anything."""
     quotes: tuple[Quote, ...] = ()
-    """Of ``second_judge``, as looked up."""
+    """Of ``second_judge`` and ``unsaid``, as looked up."""
+    error: str = ""
+    """Why a look that the pass depends on could not be taken; empty where it was."""
 
 
 class Claim(Value):
@@ -155,6 +160,10 @@ class Grading(Value):
     """Text in the record that addresses a judge, by rule name and block."""
     fallbacks: tuple[FallbackCount, ...] = ()
     model: str = ""
+
+
+NO_GAIN = "no observable gain on this case"
+"""What a TIE says (R85, R131)."""
 
 
 class Winner(StrEnum):
@@ -190,6 +199,30 @@ class CriterionScores(Value):
         return self.total / 3
 
 
+QUOTED_DIFFERENCE = 2
+"""A criterion that differs by this or more needs a quote from each output, or counts as differing by one less than this."""
+
+
+def counted_difference(a: CriterionScores, b: CriterionScores, unquoted: Collection[str] = ()) -> int:
+    """Sum of A's scores minus sum of B's; criteria that are ``unquoted`` differ by QUOTED_DIFFERENCE - 1 at most."""
+    most = QUOTED_DIFFERENCE - 1
+    difference = a.total - b.total
+    for name in unquoted:
+        said = getattr(a, name) - getattr(b, name)
+        difference -= said - max(-most, min(most, said))
+    return difference
+
+
+class Passage(Quote):
+    """A place of one output that a comparator quoted for a criterion, and what code made of it. ``source`` says where it
+    stands in words about labels (``A response:3``)."""
+
+    criterion: Literal["correctness", "completeness", "accuracy", "organization", "formatting", "usability"]
+    output: Literal["A", "B"]
+    cited: str
+    """The line id that the comparator named; it speaks of positions."""
+
+
 class OrderResult(Value):
     """One asking of the comparator."""
 
@@ -198,9 +231,13 @@ class OrderResult(Value):
     a: CriterionScores
     b: CriterionScores
     reasoning: str
-    quotes: tuple[Quote, ...] = ()
+    quotes: tuple[Passage, ...] = ()
+    unquoted: tuple[str, ...] = ()
+    """Criteria that differ by 2 or more without a quote from each output that code found: they count as differing by 1."""
     winner: Literal["A", "B", "TIE"]
     """By code: TIE iff the sums differ by at most 1 (K3, judging.md 5.5)."""
+    second_family: bool = False
+    """Asked of the comparator of the second family."""
 
 
 class PairComparison(Value):
@@ -210,17 +247,34 @@ class PairComparison(Value):
     run_without: int
     orders: tuple[OrderResult, ...]
     winner: Literal["A", "B", "TIE"]
-    """Both orders must agree, else TIE."""
+    """All orders must agree, else TIE."""
     position_unstable: bool
+    """A judge said something else when the order was reversed."""
+    split: bool = False
+    """Each judge kept to its word in both orders, and the two families do not agree: a TIE."""
     leaks: tuple[str, ...] = ()
     """Blindness risks that scrubbing found, by rule name."""
     scrubbed: int = 0
+    speaks_to_a_judge: tuple[Literal["A", "B"], ...] = ()
+    """Outputs with text that addresses a judge: such an output cannot win."""
+
+    @property
+    def difference(self) -> Fraction:
+        """Mean over orders of A's sum minus B's, so that no seat counts for more; never for a side that cannot win."""
+        found = sum(counted_difference(item.a, item.b, item.unquoted) for item in self.orders)
+        if "A" in self.speaks_to_a_judge:
+            found = min(0, found)
+        if "B" in self.speaks_to_a_judge:
+            found = max(0, found)
+        return Fraction(found, len(self.orders))
 
 
 class Comparison(Value):
     """comparison.json of one case: Layer 3, sealed before the assignment is opened."""
 
     eval_id: str
+    checklist: tuple[str, ...] = ()
+    """What the comparator was told that a good output meets, as it was shown."""
     pairs: tuple[PairComparison, ...]
     winner: Literal["A", "B", "TIE"]
     rubric: dict[str, dict[str, float]]
@@ -228,8 +282,25 @@ class Comparison(Value):
     reasoning: str = ""
     fallbacks: tuple[FallbackCount, ...] = ()
     model: str = ""
+    second_model: str = ""
+    """Of the second family, where it was asked."""
     sealed: str = ""
     """SHA-256 over this value without this field, taken before unblinding."""
+
+    @property
+    def difference(self) -> Fraction:
+        """Mean over pairs of A's sum of scores minus B's; zero without pairs."""
+        return sum((pair.difference for pair in self.pairs), Fraction(0)) / max(1, len(self.pairs))
+
+    @property
+    def seal(self) -> str:
+        """What ``sealed`` must be."""
+        return digest_of(self.model_copy(update={"sealed": ""}))
+
+    @property
+    def intact(self) -> bool:
+        """Whether this is what was sealed."""
+        return bool(self.sealed) and self.sealed == self.seal
 
 
 class Unblinding(Value):
@@ -238,6 +309,25 @@ class Unblinding(Value):
     comparison_sealed: str
     with_skill: Literal["A", "B"]
     outcome: Winner
+    winner_is_with_skill: bool | None = None
+    """None on a TIE (K9)."""
+
+    def fits(self, comparison: Comparison) -> bool:
+        """Whether this opens that comparison, which is as it was sealed, and says what its winner is."""
+        won = None if comparison.winner == "TIE" else comparison.winner == self.with_skill
+        outcome = {None: Winner.TIE, True: Winner.SKILL, False: Winner.BASELINE}[won]
+        opened = comparison.intact and self.comparison_sealed == comparison.sealed
+        return opened and self.outcome is outcome and self.winner_is_with_skill is won
+
+
+class SkillLine(Value):
+    """A line of the skill that code found from the words that an analyzer copied."""
+
+    path: str
+    """Of the file, from the repository's root."""
+    line: int = Field(ge=1)
+    text: str
+    """The line as it stands there, at most 300 characters. Untrusted."""
 
 
 class Suggestion(Value):
@@ -247,15 +337,53 @@ class Suggestion(Value):
     category: Literal["instructions", "tools", "examples", "error_handling", "structure", "references"]
     suggestion: str
     expected_impact: str
-    skill_md_line: int | None = None
-    """Line of SKILL.md that it is about, found by code from the rule that the analyzer quoted; None where not found."""
+    harmful_rule: bool = False
+    """It is about a rule that made the work worse, the analyzer says."""
+    citation: SkillLine | None = None
+    """The line that it is about; None where it is about something missing, or its words stand nowhere."""
+
+
+class Cause(Value):
+    """Why an output was better or worse, with the line of the skill that it comes from (R122)."""
+
+    text: str
+    citation: SkillLine | None = None
 
 
 class FollowedInstructions(Value):
-    """R105."""
+    """R105: how well one run did what SKILL.md says, 1 (not at all) to 10, and what it did not do."""
 
     score: int = Field(ge=1, le=10)
     issues: tuple[str, ...] = ()
+
+
+class InstructionFollowing(Value):
+    """R105 for both arms, under SkillSentry's names too (K9)."""
+
+    with_skill: FollowedInstructions
+    without_skill: FollowedInstructions
+    winner: FollowedInstructions | None = None
+    """None on a TIE; so the next."""
+    loser: FollowedInstructions | None = None
+
+
+class ComparisonSummary(Value):
+    """The opened verdict that an analysis is about."""
+
+    winner: Literal["A", "B", "TIE"]
+    winner_is_with_skill: bool | None
+    evaluated_skill: str
+    """Path of the skill folder."""
+    comparator_reasoning: str
+    run_with: int
+    run_without: int
+
+
+class TranscriptInsights(Value):
+    """How the two agents worked, in the analyzer's words (R98)."""
+
+    with_skill_execution_pattern: str = ""
+    without_skill_execution_pattern: str = ""
 
 
 class Analysis(Value):
@@ -263,10 +391,13 @@ class Analysis(Value):
 
     eval_id: str
     outcome: Winner
-    winner_strengths: tuple[str, ...] = ()
-    loser_weaknesses: tuple[str, ...] = ()
-    with_skill_following: FollowedInstructions | None = None
-    suggestions: tuple[Suggestion, ...] = ()
+    comparison_summary: ComparisonSummary | None = None
+    winner_strengths: tuple[Cause, ...] = ()
+    """On a TIE: what both did well; the next: what both missed."""
+    loser_weaknesses: tuple[Cause, ...] = ()
+    instruction_following: InstructionFollowing | None = None
+    improvement_suggestions: tuple[Suggestion, ...] = ()
+    transcript_insights: TranscriptInsights = TranscriptInsights()
     notes: tuple[str, ...] = ()
     """Sentences made by code, such as "no observable gain on this case"."""
     fallbacks: tuple[FallbackCount, ...] = ()

@@ -5,7 +5,7 @@
         ...
         assert server.requests[1].last.tool_results[0].text == "a b"
 
-It speaks OpenAI chat completions and Anthropic messages, streamed or not, with the official SDKs or anything else. A
+It speaks OpenAI chat completions, OpenAI responses and Anthropic messages, streamed or not, with the official SDKs or anything else. A
 *scenario* decides each answer: a function from ``Request`` to a ``Reply`` or a fault, usually put together from
 ``Script`` (a queue), ``turns`` (tool loops), ``by_role``, ``first`` and ``after``. All that it sends derives from what
 it was sent: no clock and no randomness, so that a recording of it is the same bytes every time.

@@ -10,6 +10,7 @@ import json
 import re
 from decimal import Decimal
 
+from tests.scripted.debaters import roles
 from tests.scripted.faults import Answer
 from tests.scripted.judges import analyzer, comparator, grader
 from tests.scripted.scenarios import Scenario, by_role
@@ -27,6 +28,7 @@ def scenario() -> Scenario:
             "You check whether expectations": grader,
             "You compare two pieces of work": comparator,
             "You explain why two runs": analyzer,
+            **roles(),
         }
     )
 

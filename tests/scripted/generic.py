@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from tests.scripted.debaters import roles
 from tests.scripted.demo import LOCATION
 from tests.scripted.faults import Answer
 from tests.scripted.judges import analyzer, comparator, grader
-from tests.scripted.scenarios import Scenario, Step, by_role
+from tests.scripted.scenarios import Predicate, Scenario, Step, by_role
 from tests.scripted.values import Reply, Request
 
 
@@ -24,8 +26,13 @@ def reader(request: Request) -> Answer:
     )
 
 
-def scenario(agent: Step = reader, judge: Step = grader, compare: Step = comparator) -> Scenario:
-    """All roles of a session; each can be replaced."""
+def scenario(
+    agent: Step = reader,
+    judge: Step = grader,
+    compare: Step = comparator,
+    others: Mapping[str | Predicate, Step] | None = None,
+) -> Scenario:
+    """All roles of a session; each can be replaced. ``others``: of contract and discussion, by their system text."""
     return by_role(
         {
             "You are an agent that works alone": agent,
@@ -33,5 +40,7 @@ def scenario(agent: Step = reader, judge: Step = grader, compare: Step = compara
             "You check whether expectations": judge,
             "You compare two pieces of work": compare,
             "You explain why two runs": analyzer,
+            **roles(),
+            **(others or {}),
         }
     )

@@ -24,7 +24,15 @@ def grader(request: Request) -> Answer:
     return Reply.of_json({"rows": rows, "claims": [], "eval_feedback": []})
 
 
+OPPOSITE = "It is not the case in this run that the following holds: "
+
+
 def _grade(row_id: str, kind: str, words: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
+    if words.startswith(OPPOSITE):
+        itself = _grade(row_id, kind, words.removeprefix(OPPOSITE), lines)
+        if itself["verdict"] == "pass":
+            return {**itself, "quotes": [], "reason": "The record shows that it holds.", "verdict": "fail"}
+        return itself
     wanted = LITERAL.findall(words)
     quotes = []
     for literal in wanted:
@@ -82,11 +90,22 @@ def analyzer(request: Request) -> Answer:
     text = request.messages[0].text
     rules = [line for place, line in LINE.findall(text) if place.startswith("S") and line.startswith("- ")]
     rule = rules[0] if rules else ""
+    won, lost = "outcome: skill_wins" in text, "outcome: baseline_wins" in text
+    with_steps = text.partition("# Record with the skill")[2].partition("# Record without the skill")[0].count("⟦begin")
+    without_steps = text.partition("# Record without the skill")[2].count("⟦begin")
+    causes = [{"text": "It keeps to the rule.", "rule_quote": rule}] if won and rule else []
     return Reply.of_json(
         {
-            "winner_strengths": [],
-            "loser_weaknesses": [],
-            "instruction_following": {"score": 8, "issues": []},
+            "execution_patterns": {
+                "with_skill": f"The record with the skill has {with_steps} blocks.",
+                "without_skill": f"The record without the skill has {without_steps} blocks.",
+            },
+            "winner_strengths": causes,
+            "loser_weaknesses": [{"text": "A rule led astray.", "rule_quote": rule}] if lost and rule else [],
+            "instruction_following": {
+                "with_skill": {"score": 8, "issues": []},
+                "without_skill": {"score": 5, "issues": ["It could not know the rules."]},
+            },
             "improvement_suggestions": [
                 {
                     "priority": "medium",
@@ -94,7 +113,7 @@ def analyzer(request: Request) -> Answer:
                     "suggestion": "Say in one line what an answer must never leave out.",
                     "expected_impact": "Both agents did well here; a stricter rule would show the difference.",
                     "rule_quote": rule,
-                    "harmful_rule": False,
+                    "harmful_rule": lost,
                 }
             ],
         }

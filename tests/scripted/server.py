@@ -23,6 +23,7 @@ from tests.scripted.anthropic_messages import AnthropicMessages
 from tests.scripted.dialect import BadRequestError, Dialect
 from tests.scripted.faults import HttpError
 from tests.scripted.openai_chat import OpenAIChat
+from tests.scripted.openai_responses import OpenAIResponses
 from tests.scripted.scenarios import ScenarioError, Step, as_scenario
 from tests.scripted.values import (
     SECRET_HEADERS,
@@ -106,6 +107,7 @@ class ScriptedServer:
         self._scenario = as_scenario(scenario)
         self._models = tuple(models)
         self._openai = OpenAIChat()
+        self._responses = OpenAIResponses()
         self._anthropic = AnthropicMessages(strict_turns=strict_turns)
         self._lock = threading.Lock()
         self._requests: list[Request] = []
@@ -248,7 +250,7 @@ class ScriptedServer:
             return wire.Wire(200, (("content-type", "text/plain"),), (), 0)
         if method == "GET" and (call.path == "/v1/models" or call.path.startswith("/v1/models/")):
             return self._describe(call.dialect, unquote(call.path.removeprefix("/v1/models").removeprefix("/")))
-        if method == "POST" and call.path in ("/v1/chat/completions", "/v1/messages"):
+        if method == "POST" and call.path in ("/v1/chat/completions", "/v1/messages", "/v1/responses"):
             return self._converse(call)
         if method == "POST" and call.path == "/v1/messages/count_tokens":
             return self._count(call)
@@ -257,6 +259,8 @@ class ScriptedServer:
     def _dialect(self, path: str, headers: Mapping[str, str]) -> Dialect:
         if path == "/v1/chat/completions":
             return self._openai
+        if path == "/v1/responses":
+            return self._responses
         if path == "/v1/messages" or path.startswith("/v1/messages/"):
             return self._anthropic
         return self._anthropic if "anthropic-version" in headers else self._openai

@@ -12,7 +12,7 @@ from typing import Any, Literal
 Json = Any
 """A JSON value: None, bool, int, float, str, list or dict with text keys."""
 
-DialectName = Literal["openai", "anthropic"]
+DialectName = Literal["openai", "anthropic", "responses"]
 Role = Literal["user", "assistant", "tool"]
 Finish = Literal["stop", "tool_use", "length", "refusal", "content_filter"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gate.domain.base import NotRun, digest_of
+from gate.domain.base import NotRun
 from gate.domain.chat import ChatRequest
 from gate.domain.judgement import (
     Analysis,
@@ -19,13 +19,13 @@ from gate.domain.judgement import (
 )
 from gate.domain.plan import Arm
 from gate.errors import EvidenceError
-from gate.judging.analyzer import analyse_case, rule_line
+from gate.judging.analyzer import analyse_case, cite, line_of, recheck_analysis
 from gate.judging.comparator import rubric
 from tests.builders_judging import SEED, Call, a_run, expecting, judged_by, scores, user_text
-from tests.builders_skill import a_skill
+from tests.builders_skill import a_file, a_skill
 
 BODY = "# Sums\n\nAdd the numbers up.\n\n- Always answer in French,\n  even when asked in English.\n- 每次都要先核对总金额。\n"
-SKILL = a_skill(body=BODY)
+SKILL = a_skill(body=BODY, files=(a_file("references/tax.md", "# Tax\n\nBooks have the reduced rate of 7 %.\n"),))
 
 
 def comparison_of(winner: Winner, with_skill: str = "A") -> tuple[Comparison, Unblinding]:
@@ -53,9 +53,13 @@ def comparison_of(winner: Winner, with_skill: str = "A") -> tuple[Comparison, Un
     open_ = Comparison.model_validate(
         {"eval_id": "one", "pairs": pairs, "winner": won, "rubric": rubric(pairs), "reasoning": "The words of it."}
     )
-    sealed = open_.model_copy(update={"sealed": digest_of(open_)})
-    return sealed, Unblinding.model_validate(
-        {"comparison_sealed": sealed.sealed, "with_skill": with_skill, "outcome": winner}
+    sealed = open_.model_copy(update={"sealed": open_.seal})
+    is_with = {Winner.SKILL: True, Winner.BASELINE: False, Winner.TIE: None}[winner]
+    return sealed, Unblinding(
+        comparison_sealed=sealed.sealed,
+        with_skill="A" if with_skill == "A" else "B",
+        outcome=winner,
+        winner_is_with_skill=is_with,
     )
 
 
@@ -73,9 +77,13 @@ def suggestion(**changes: Any) -> dict[str, Any]:
 
 def reply(*suggestions: dict[str, Any], score: Any = 8, **changes: Any) -> str:
     values = {
+        "execution_patterns": {"with_skill": "It adds at once.", "without_skill": "It asks first."},
         "winner_strengths": [{"text": "It adds.", "rule_quote": "Add the numbers up."}],
         "loser_weaknesses": [{"text": "It does not.", "rule_quote": ""}],
-        "instruction_following": {"score": score, "issues": ["No French."]},
+        "instruction_following": {
+            "with_skill": {"score": score, "issues": ["No French."]},
+            "without_skill": {"score": 3, "issues": ["It could not know."]},
+        },
         "improvement_suggestions": list(suggestions),
     }
     return json.dumps({**values, **changes})
@@ -134,12 +142,12 @@ def test_each_outcome_asks_its_own_question(tmp_path: Path) -> None:
 def test_a_harmful_rule_is_high_by_code_where_the_baseline_won_and_comes_first(tmp_path: Path) -> None:
     given = (suggestion(priority="medium"), suggestion(priority="low", harmful_rule=True, suggestion="Remove French."))
     lost = made(analyse(tmp_path / "lost", Winner.BASELINE, reply(*given))[0])
-    assert [(item.priority, item.suggestion) for item in lost.suggestions] == [
+    assert [(item.priority, item.suggestion) for item in lost.improvement_suggestions] == [
         ("high", "Remove French."),
         ("medium", "Drop it."),
     ]
     won = made(analyse(tmp_path / "won", Winner.SKILL, reply(*given))[0])
-    assert [item.priority for item in won.suggestions] == ["medium", "low"]
+    assert [item.priority for item in won.improvement_suggestions] == ["medium", "low"]
 
 
 @pytest.mark.requirements("R85", "R131")
@@ -164,17 +172,80 @@ def test_a_skill_that_was_read_but_not_followed_is_called_unclear(
 ) -> None:
     analysis = made(analyse(tmp_path, Winner.SKILL, reply(score=score), activated=activated)[0])
     assert analysis.notes == note
-    assert analysis.with_skill_following is not None
-    assert analysis.with_skill_following.score == score
+    assert analysis.instruction_following is not None
+    assert analysis.instruction_following.with_skill.score == score
+
+
+@pytest.mark.requirements("R105")
+@pytest.mark.parametrize(
+    ("outcome", "winner", "loser"), [(Winner.SKILL, 8, 3), (Winner.BASELINE, 3, 8), (Winner.TIE, None, None)]
+)
+def test_instruction_following_is_given_for_both_arms_and_named_by_who_won(
+    tmp_path: Path, outcome: Winner, winner: int | None, loser: int | None
+) -> None:
+    following = made(analyse(tmp_path, outcome, reply())[0]).instruction_following
+    assert following is not None
+    assert (following.with_skill.score, following.without_skill.score) == (8, 3)
+    assert following.without_skill.issues == ("It could not know.",)
+    assert (following.winner.score if following.winner else None, following.loser and following.loser.score) == (
+        winner,
+        loser,
+    )
+
+
+@pytest.mark.requirements("R90", "R98", "R121")
+@pytest.mark.parametrize(("outcome", "is_with"), [(Winner.SKILL, True), (Winner.BASELINE, False), (Winner.TIE, None)])
+def test_the_analysis_says_who_won_in_the_words_of_the_source(
+    tmp_path: Path, outcome: Winner, is_with: bool | None
+) -> None:
+    data = made(analyse(tmp_path, outcome, reply(suggestion()), with_skill="B")[0]).to_json()
+    summary = data["comparison_summary"]
+    assert summary["winner_is_with_skill"] is is_with
+    assert summary["winner"] == {True: "B", False: "A", None: "TIE"}[is_with]
+    assert summary["comparator_reasoning"] == "The words of it."
+    assert summary["evaluated_skill"] == SKILL.path
+    assert {"winner_strengths", "loser_weaknesses", "instruction_following", "improvement_suggestions"} <= set(data)
+    assert set(data["improvement_suggestions"][0]) >= {"priority", "category", "suggestion", "expected_impact"}
+    assert data["transcript_insights"]["without_skill_execution_pattern"] == "It asks first."
 
 
 @pytest.mark.requirements("R122")
 def test_quoted_rules_get_their_line_from_code_and_invented_ones_none(tmp_path: Path) -> None:
-    given = (suggestion(rule_quote="Always answer in French"), suggestion(rule_quote="Never answer in German"))
+    given = (
+        suggestion(rule_quote="Always answer in French"),
+        suggestion(rule_quote="Never answer in German"),
+        suggestion(rule_quote="Books have the reduced rate"),
+    )
     analysis = made(analyse(tmp_path, Winner.SKILL, reply(*given))[0])
-    assert [item.skill_md_line for item in analysis.suggestions] == [9, None]
-    assert analysis.winner_strengths == ("It adds. (SKILL.md line 7)",)
+    places = [item.citation and (item.citation.path, item.citation.line) for item in analysis.improvement_suggestions]
+    assert places == [(f"{SKILL.path}/SKILL.md", 9), None, (f"{SKILL.path}/references/tax.md", 3)]
+    cause = analysis.winner_strengths[0]
+    assert cause.text == "It adds."
+    assert cause.citation is not None
+    assert (cause.citation.line, cause.citation.text) == (7, "Add the numbers up.")
     assert {item.kind: item.count for item in analysis.fallbacks}["rule_quote_not_found"] == 1
+    assert recheck_analysis(analysis, SKILL) == []
+
+
+def test_a_citation_that_the_skill_does_not_hold_is_seen(tmp_path: Path) -> None:
+    analysis = made(analyse(tmp_path, Winner.SKILL, reply())[0])
+    cause = analysis.winner_strengths[0]
+    assert cause.citation is not None
+    for change in ({"line": 8}, {"line": 999}, {"path": "skills/other/SKILL.md"}, {"text": "Add the numbers down."}):
+        forged = cause.model_copy(update={"citation": cause.citation.model_copy(update=change)})
+        assert recheck_analysis(analysis.model_copy(update={"winner_strengths": (forged,)}), SKILL)
+
+
+def test_the_files_of_the_skill_are_shown_with_their_own_line_numbers(tmp_path: Path) -> None:
+    _, (request,) = analyse(tmp_path, Winner.SKILL, reply())
+    assert "S1:3|Books have the reduced rate of 7 %." in user_text(request)
+
+
+def test_a_loss_without_a_named_rule_says_so(tmp_path: Path) -> None:
+    named = made(analyse(tmp_path / "named", Winner.BASELINE, reply(suggestion(harmful_rule=True)))[0])
+    assert named.notes == ("no gain: the output without the skill was better on this case",)
+    unnamed = made(analyse(tmp_path / "unnamed", Winner.BASELINE, reply(suggestion(priority="high")))[0])
+    assert unnamed.notes[1] == "the analyzer named no rule that did harm"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +262,9 @@ def test_quoted_rules_get_their_line_from_code_and_invented_ones_none(tmp_path: 
     ],
 )
 def test_a_rule_is_found_where_it_stands(quote: str, line: int | None) -> None:
-    assert rule_line(SKILL, quote) == line
+    assert line_of(SKILL.text, quote) == line
+    found = cite(SKILL, quote)
+    assert (found.line if found else None) == line
 
 
 @pytest.mark.parametrize(
@@ -221,9 +294,17 @@ def test_nothing_is_analysed_before_the_seal_or_with_anothers_opening(tmp_path: 
     models, ledger, chat = judged_by([])
     comparison, unblinding = comparison_of(Winner.SKILL)
     run = a_run(tmp_path)
-    for given in (comparison.model_copy(update={"sealed": ""}), comparison.model_copy(update={"sealed": "0" * 64})):
+    for given, opened in (
+        (comparison.model_copy(update={"sealed": ""}), unblinding),
+        (comparison.model_copy(update={"sealed": "0" * 64}), unblinding),
+        # Changed after the seal, which stayed as it was.
+        (comparison.model_copy(update={"reasoning": "B is far better."}), unblinding),
+        (comparison, unblinding.model_copy(update={"outcome": Winner.BASELINE})),
+        (comparison, unblinding.model_copy(update={"with_skill": "B"})),
+        (comparison, unblinding.model_copy(update={"winner_is_with_skill": None})),
+    ):
         with pytest.raises(EvidenceError):
             analyse_case(
-                expecting(), given, unblinding, SKILL, run, run, root=tmp_path, models=models, ledger=ledger, seed=SEED
+                expecting(), given, opened, SKILL, run, run, root=tmp_path, models=models, ledger=ledger, seed=SEED
             )
     assert chat.requests == []

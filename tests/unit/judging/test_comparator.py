@@ -249,7 +249,11 @@ def test_each_skill_type_has_its_own_anchors_for_the_same_six_criteria(tmp_path:
         _, chat = compare(root, by_quality(4, 4), [pair(root)], skill_type=skill_type)
         systems.add(chat.requests[0].system)
         for name in ("correctness", "completeness", "accuracy", "organization", "formatting", "usability"):
-            assert f"- **{name}**: 1 " in chat.requests[0].system
+            (line,) = re.findall(rf"^- \*\*{name}\*\*: (.+)$", chat.requests[0].system, re.MULTILINE)
+            # Every point has words of its own.
+            points = re.split(r"(?:^|; )(?=[1-5] )", line)[1:]
+            assert [point[0] for point in points] == ["1", "2", "3", "4", "5"]
+            assert all(len(point) > 10 for point in points)
     assert len(systems) == len(SkillType)
 
 

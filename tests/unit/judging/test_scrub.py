@@ -38,6 +38,23 @@ def invoices() -> Skill:
         ),
         ("先把每一张发票的总金额四舍五入到小数点后两位", "skill_text", HIDDEN),
         ("rate applies to books and to all food!", "skill_text", f"{HIDDEN}!"),
+        ("in\u200bvoice-to\u2060tals", "skill_name", HIDDEN),
+        (
+            "\uff29\uff4e\uff56\uff4f\uff49\uff43\uff45\uff0d\uff34\uff4f\uff54\uff41\uff4c\uff53 x",
+            "skill_name",
+            f"{HIDDEN} x",
+        ),
+        ("invo\u00efce tota\u0301ls.", "skill_name", f"{HIDDEN}."),
+        ("inv\u043eice\u2011t\u043etals", "skill_name", HIDDEN),
+        ("**invoice**-`totals`", "skill_name", f"**{HIDDEN}`"),
+        ("invoice%20totals and use_invoice_totals_2", "skill_name", f"{HIDDEN} and use_{HIDDEN}_2"),
+        ("invoiceTotals()", "skill_name", f"{HIDDEN}()"),
+        ("see \\skills\\invoice-totals\\SKILL.md", "skill_path", f"see {HIDDEN}"),
+        ("_with the skill_ it works", "arm_words", f"{HIDDEN} it works"),
+        ("made **with** the **skill**", "arm_words", f"made {HIDDEN}"),
+        ("the **`invoice-totals`** way", "skill_name", f"the {HIDDEN} way"),
+        ("as the skill says", "arm_words", f"{HIDDEN} says"),
+        ("ROUND the t\u00f6tal of every\u200b invoice\nto two decimals", "skill_text", f"{HIDDEN}\n"),
     ],
 )
 def test_what_tells_the_arm_is_hidden_and_named_by_rule(text: str, rule: str, left: str) -> None:
@@ -54,6 +71,9 @@ def test_what_tells_the_arm_is_hidden_and_named_by_rule(text: str, rule: str, le
         "Totals by invoice number",
         "path/to/skillset and upskilling",
         "发票的总金额是十二元",
+        "She negotiates with a rare skill and writes with skill and care.",
+        "Condition A is met, and so is the control run.",
+        "\u00c7a alors, l\u2019\u00e9t\u00e9 s\u2019ach\u00e8ve \u2013 na\u00efvet\u00e9 comprise.",
     ],
 )
 def test_other_text_stays(text: str) -> None:
@@ -85,3 +105,8 @@ def test_a_root_skill_and_a_skill_called_hidden_are_scrubbed_and_end() -> None:
     )
     hidden = a_skill("skills/hidden", body="what is hidden is hidden from all who look for it here\n")
     assert Scrubber(hidden).scrub("hidden is hidden from all who look for it").text == HIDDEN
+
+
+def test_what_nobody_can_see_goes_with_the_passage_that_it_stands_in() -> None:
+    text = "caf\u00e9 in\u200bvoice-totals\u200b \u2013 f\u00fcr 5 \u20ac"
+    assert Scrubber(invoices()).scrub(text).text == f"caf\u00e9 {HIDDEN} \u2013 f\u00fcr 5 \u20ac"
