@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from gate.domain.chat import ChatReply, ChatRequest
+from gate.domain.chat import ChatReply, ChatRequest, TokenUsage, ToolSpec
+from gate.domain.findings import Finding
 from gate.domain.forge import (
     ChangedFiles,
     Comment,
@@ -17,19 +18,36 @@ from gate.domain.forge import (
     PullRequest,
     Tree,
 )
+from gate.domain.gateway import Asked, Dialect, Exchange, McpCall
+from gate.domain.mcp import McpListing, McpResult
 from gate.domain.report import State
 from gate.domain.sandbox import (
     BoxFacts,
     BoxSpec,
     Collected,
+    Examined,
     ExecResult,
     OneShotResult,
     OneShotSpec,
+    ProgramFile,
     PutFile,
     ReapReport,
     SandboxFacts,
 )
 from gate.domain.skill import SkillFile
+
+
+class Channel(Protocol):
+    """Standard input and output of a program in a sandbox. One thread reads, one writes, any may close."""
+
+    def read(self) -> bytes:
+        """The next bytes that it printed; waits for them; empty at its end. Raises SandboxError where the engine failed."""
+
+    def write(self, data: bytes) -> None:
+        """Give it all of ``data``; waits until it is taken. Raises SandboxError where nobody takes it any more."""
+
+    def close(self) -> None:
+        """Let go of it; a read or a write that waits ends. Closing twice does nothing."""
 
 
 class Box(Protocol):
@@ -53,6 +71,13 @@ class Box(Protocol):
         nothing more (``agent_caused`` says whose doing it was, ``oom`` why), SandboxError where the engine failed.
         """
 
+    def connect(self, argv: Sequence[str]) -> AbstractContextManager[Channel]:
+        """Start a program of the gate's own, as the uid that tools cannot signal, and hold on to both its ends.
+
+        Leaving the block lets go of it (the program sees the end of its input). Raises SandboxError where it could not be
+        started.
+        """
+
     def collect(self, *, max_bytes: int = 20_000_000, max_files: int = 2_000) -> Collected:
         """Take ``/work`` out (paused meanwhile). Raises SandboxError where the sentinel is missing or the box is gone."""
 
@@ -63,8 +88,14 @@ class Sandbox(Protocol):
     def facts(self) -> SandboxFacts:
         """What it is. Raises SandboxError with a remedy where there is no usable engine."""
 
+    def examine(self) -> tuple[Examined, ...]:
+        """What whoever sets it up should know: what it is, where, and what it lacks. Never raises for any of that."""
+
     def resolve_image(self, image: str) -> str:
         """The immutable id of an image that is there (``sha256:…``). Raises SandboxError with a remedy."""
+
+    def install(self, image: str, session_id: str, files: Sequence[ProgramFile]) -> str:
+        """Fill a volume with programs, for ``BoxSpec.programs``; ``reap`` of the session removes it. Raises SandboxError."""
 
     def open(self, spec: BoxSpec) -> AbstractContextManager[Box]:
         """A fresh Box; leaving the block destroys container and volumes whatever happened. Raises SandboxError."""
@@ -92,6 +123,111 @@ class ChatModel(Protocol):
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """Ask once, with provider retries inside. Raises ModelError."""
+
+
+class GatewayObserver(Protocol):
+    """Who decides what becomes of a run's requests. Called from the gateway's own thread: must not wait."""
+
+    def admit(self, asked: Asked) -> str | None:
+        """Before anything is sent: None lets it pass, a sentence refuses it."""
+
+    def ended(self, exchange: Exchange) -> None:
+        """Every request that was put to ``admit`` ends here, once."""
+
+
+class McpTools(Protocol):
+    """Tools that the gate answers itself."""
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools, named ``mcp__<server>__<tool>``."""
+
+    def answer(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        """(text, whether it is an error). May wait; is called by one thread at a time."""
+
+
+class McpLine(Protocol):
+    """A session with a real MCP server, for one run. Used by one thread."""
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> McpResult:
+        """Ask one of the allowed tools, by its own name. What the tool itself calls an error is in the result.
+
+        Raises McpServerError where the server was not reached, gave no answer in time or none that can be read.
+        """
+
+
+class McpReach(Protocol):
+    """The real MCP servers that the base policy names. The gate is their client: no sandbox reaches them. Thread-safe."""
+
+    def listing(self, server: str) -> McpListing:
+        """What a server offers; asked once a session, then remembered. Raises McpServerError."""
+
+    def connect(self, server: str) -> AbstractContextManager[McpLine]:
+        """A fresh session with a server; leaving the block ends it. Raises McpServerError."""
+
+
+class GatewayLine(Protocol):
+    """The way of one sandbox to the model, while it is open."""
+
+    @property
+    def url(self) -> str:
+        """Where it is found inside the sandbox; without a path."""
+
+    @property
+    def token(self) -> str:
+        """What requests must carry. It tells this run from others and opens nothing else."""
+
+    @property
+    def broken(self) -> str | None:
+        """Why the way is gone although nobody closed it; None: it is there."""
+
+    @property
+    def model_ms(self) -> int:
+        """For how long at least one answer was waited for."""
+
+    @property
+    def mcp_calls(self) -> tuple[McpCall, ...]:
+        """What the gate's own mock servers were asked and answered."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Kind of fallback -> how often, such as tools that were stripped."""
+
+    def wait_idle(self, seconds: float) -> None:
+        """Wait until no answer is under way, at the longest so many seconds: a program may end before its last answer has
+        been written down."""
+
+    def spending(self) -> tuple[TokenUsage | None, float | None]:
+        """(tokens, US dollars) of this run; None is unknown."""
+
+
+class ModelGateway(Protocol):
+    """Where agent programs in sandboxes reach the session's model: the gate adds the key and writes everything down."""
+
+    @property
+    def model(self) -> str:
+        """The only model that may be asked for, as the provider calls it."""
+
+    @property
+    def dialects(self) -> frozenset[Dialect]:
+        """What the provider of that model speaks."""
+
+    def serve(
+        self, box: Box, *, skill: str, observer: GatewayObserver, log: Recorder, mcp: McpTools | None = None
+    ) -> AbstractContextManager[GatewayLine]:
+        """Open the way from one box. ``skill``: whose budget it is. ``log``: gets every request before it is sent.
+
+        Leaving the block ends every request under way. Raises SandboxError where the relay does not come up.
+        """
+
+    def close(self) -> None:
+        """The session is over. Never raises."""
+
+
+class Recorder(Protocol):
+    """Where a record goes, line by line; ``gate.evidence.events.EventLog`` is one."""
+
+    def append(self, kind: str, **data: Any) -> object:
+        """Append one event. Raises InfrastructureError (disk)."""
 
 
 class Repository(Protocol):
@@ -135,8 +271,21 @@ class Repository(Protocol):
     def read_skill_files(self, commit: str, folder: str) -> tuple[SkillFile, ...]:
         """Every entry below a folder, paths relative to it, by blob and mode; empty where there is none."""
 
-    def is_dirty(self) -> bool:
-        """Whether tracked files differ from HEAD (the gate judges commits; the user is told)."""
+    def links(self, commit: str) -> list[tuple[str, str]]:
+        """(path, blob id) of every symbolic link, sorted by path."""
+
+    def ending(self, commit: str, ends: tuple[str, ...]) -> list[str]:
+        """Every path that ends in one of these, as they are written. Sorted."""
+
+    def is_dirty(self, under: Sequence[str] = ()) -> bool:
+        """Whether tracked files in these folders (none: all) differ from HEAD (the gate judges commits; the user is told)."""
+
+    def checked_out_from(self) -> str:
+        """Whose the checked-out branch is, where it is known to be another's: a pull request's, another repository's. Else empty."""
+
+    def remarks(self) -> tuple[Finding, ...]:
+        """What must be said about the answers so far: where they came from another way than the checkout. One that
+        ``blocks`` says that they are not the whole truth, and nothing that is built on them may be green."""
 
 
 class Clock(Protocol):
@@ -160,6 +309,15 @@ class Progress(Protocol):
 
     def run_done(self, label: str, outcome: str) -> None:
         """A run ended."""
+
+    def expect(self, *, cases: int, runs: int, calls: int) -> None:
+        """What is planned, before anything runs; ``calls`` is a guess of how often models will be asked."""
+
+    def step(self, what: str, total: int) -> None:
+        """A part of the session begins, with so many things to do."""
+
+    def step_done(self) -> None:
+        """One of these things is done. A run says ``run_done`` instead."""
 
 
 class Forge(Protocol):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
+from gate.adapters import streamed
 from gate.adapters.model_calls import (
     Failed,
     Learned,
     Retry,
+    Thoughts,
     ToolNames,
     arguments_of,
     call,
@@ -25,7 +25,6 @@ from gate.adapters.model_calls import (
     replayable_arguments,
     unique_ids,
 )
-from gate.domain.base import digest_of
 from gate.domain.chat import ChatReply, ChatRequest, Finish, Message, TokenUsage, ToolUse
 
 if TYPE_CHECKING:
@@ -44,14 +43,16 @@ _FINISH = {
     "refusal": Finish.REFUSAL,
 }
 _SCHEMA = "output_config.format"
-_KEPT_TURNS = 2_000
+_CACHE = "cache_control"
 
 
 class AnthropicModel:
     """A model behind ``POST <base_url>/v1/messages``, through the official SDK. Thread-safe.
 
     ``reply_schema`` is asked for natively (``output_config.format``) unless the server refuses it by name, which is in
-    every reply's ``dropped_parameters`` from then on. No sampling and no thinking parameter is ever sent; where a model
+    every reply's ``dropped_parameters`` from then on. A conversation with tools, which goes on turn after turn with the same
+    beginning, is marked for the provider's prompt cache (``cache_control``), droppable in the same way. No sampling and no
+    thinking parameter is ever sent; where a model
     thinks by itself, its thinking blocks are given back to it unchanged in the turns that follow, as it requires.
     """
 
@@ -79,7 +80,7 @@ class AnthropicModel:
         self._retry = retry or Retry()
         self._label_calls = label_calls
         self._learned = Learned(remember=not label_calls)
-        self._thoughts = _Thoughts()
+        self._thoughts = Thoughts()
         self._client = Anthropic(
             api_key=api_key.get_secret_value(),
             base_url=base_url,
@@ -108,20 +109,31 @@ class AnthropicModel:
             dropped.append(_SCHEMA)
         elif schema is not None:
             optional["output_config"] = {"format": {"type": "json_schema", "schema": clean_json(schema)}}
+        if request.tools and _CACHE in self._learned.known():
+            dropped.append(_CACHE)
+        elif request.tools:
+            optional[_CACHE] = {"type": "ephemeral"}
+
+        streaming = streamed.Streaming(request.max_output_tokens >= streamed.STREAM_FROM, streamed.message)
 
         def send(attempt: int) -> Any:
+            wanted = {**fixed, **optional}
+            if streaming.on:
+                wanted["stream"] = True
+            else:
+                wanted["max_tokens"] = min(wanted["max_tokens"], LARGEST_OUTPUT)
             return self._client.messages.with_raw_response.create(
-                **fixed,
-                **optional,
+                **wanted,
                 extra_headers=call_headers(request.label, attempt) if self._label_calls else None,
             )
 
         def drop(failed: Failed) -> str | None:
-            if not optional or "output_config" not in f"{failed.parameter} {failed.detail}":
-                return None
-            optional.clear()
-            self._learned.add(_SCHEMA)
-            return _SCHEMA
+            for sent, refused in (("output_config", _SCHEMA), (_CACHE, _CACHE)):
+                if sent in optional and sent in f"{failed.parameter} {failed.detail}":
+                    del optional[sent]
+                    self._learned.add(refused)
+                    return refused
+            return None
 
         def read(body: dict[str, Any]) -> ChatReply:
             return _reply(body, names, len(request.messages), self._thoughts)
@@ -134,33 +146,12 @@ class AnthropicModel:
             drop=drop,
             dropped=dropped,
             retry=self._retry,
+            streaming=streaming,
         )
-        return reply.model_copy(update={"native_schema": bool(optional)})
+        return reply.model_copy(update={"native_schema": "output_config" in optional})
 
 
-class _Thoughts:
-    """The blocks of recent replies that held thinking, found again by what the rest of the reply was. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, list[Any]] = OrderedDict()
-
-    def keep(self, text: str, uses: tuple[ToolUse, ...], content: list[Any]) -> None:
-        with self._lock:
-            self._kept[_key(text, uses)] = content
-            while len(self._kept) > _KEPT_TURNS:
-                self._kept.popitem(last=False)
-
-    def of(self, message: Message) -> list[Any] | None:
-        with self._lock:
-            return self._kept.get(_key(message.text, message.tool_uses))
-
-
-def _key(text: str, uses: tuple[ToolUse, ...]) -> str:
-    return digest_of([text, [use.to_json() for use in uses]])
-
-
-def _body(model: str, request: ChatRequest, thoughts: _Thoughts) -> dict[str, Any]:
+def _body(model: str, request: ChatRequest, thoughts: Thoughts) -> dict[str, Any]:
     messages: list[dict[str, Any]] = []
     for message in request.messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -172,7 +163,7 @@ def _body(model: str, request: ChatRequest, thoughts: _Thoughts) -> dict[str, An
     body: dict[str, Any] = {
         "model": model,
         "messages": messages,
-        "max_tokens": min(request.max_output_tokens, LARGEST_OUTPUT),
+        "max_tokens": request.max_output_tokens,
     }
     if request.system.strip():
         body["system"] = clean(request.system)
@@ -188,7 +179,7 @@ def _body(model: str, request: ChatRequest, thoughts: _Thoughts) -> dict[str, An
     return body
 
 
-def _blocks(message: Message, thoughts: _Thoughts) -> list[Any]:
+def _blocks(message: Message, thoughts: Thoughts) -> list[Any]:
     if message.role == "assistant":
         kept = thoughts.of(message)
         if kept is not None:
@@ -210,7 +201,7 @@ def _blocks(message: Message, thoughts: _Thoughts) -> list[Any]:
     return blocks or [{"type": "text", "text": "(no text)"}]
 
 
-def _reply(body: dict[str, Any], names: ToolNames, turn: int, thoughts: _Thoughts) -> ChatReply:
+def _reply(body: dict[str, Any], names: ToolNames, turn: int, thoughts: Thoughts) -> ChatReply:
     """The reply in a message. Raises Failed for what is none."""
     content = body.get("content")
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
@@ -266,4 +257,6 @@ def _usage(usage: Any) -> TokenUsage | None:
         return None
     written = count_or_none(usage.get("cache_creation_input_tokens")) or 0
     cached = count_or_none(usage.get("cache_read_input_tokens")) or 0
-    return TokenUsage(input_tokens=fresh + written + cached, output_tokens=said, cached_tokens=cached)
+    return TokenUsage(
+        input_tokens=fresh + written + cached, output_tokens=said, cached_tokens=cached, cache_write_tokens=written
+    )

@@ -9,14 +9,15 @@ import random
 import re
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
-from gate.domain.base import sha256_hex
-from gate.domain.chat import ChatReply, ToolSpec, ToolUse
+from gate.domain.base import digest_of, sha256_hex
+from gate.domain.chat import ChatReply, Message, ToolSpec, ToolUse
 from gate.errors import GateError, ModelError
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ LIMIT = "skill_gate_limit"
 TRIES = 3
 _LONGEST_WAIT_S = 60.0
 _MAX_BODY_BYTES = 64_000_000
+_KEPT_TURNS = 2_000
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|request_too_large|prompt is too long|maximum context length|context (?:window|length|size)"
+    r"[^.]{0,60}(?:exceed|too (?:long|large))|exceeds?[^.]{0,60}context (?:window|length|size)",
+    re.IGNORECASE,
+)
+"""How providers and compatible servers say that a conversation is longer than the model takes."""
 _DETAIL_CHARACTERS = 300
 _UNCLEAN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]+")
 
@@ -76,6 +84,16 @@ class Retry:
         return min(0.5 * 2.0 ** (tried - 1), 8.0) * (1 + 0.25 * self.jitter())
 
 
+class Streams(Protocol):
+    """``gate.adapters.streamed.Streaming``, as far as ``call`` needs it."""
+
+    on: bool
+    refused: bool
+
+    def body(self, content: bytes) -> dict[str, Any]:
+        """The body of a reply from the bytes of its stream. Raises Failed."""
+
+
 @dataclass
 class Learned:
     """Parameters that a provider refused, kept for the client's later calls. Thread-safe.
@@ -99,6 +117,30 @@ class Learned:
                 self._names.add(name)
 
 
+class Thoughts:
+    """The parts of recent replies that held thinking, found again by what the rest of the reply was. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, list[Any]] = OrderedDict()
+
+    def keep(self, text: str, uses: tuple[ToolUse, ...], content: list[Any]) -> None:
+        """Keep the parts of a reply."""
+        with self._lock:
+            self._kept[_turn(text, uses)] = content
+            while len(self._kept) > _KEPT_TURNS:
+                self._kept.popitem(last=False)
+
+    def of(self, message: Message) -> list[Any] | None:
+        """The parts of the reply that this message is, or None."""
+        with self._lock:
+            return self._kept.get(_turn(message.text, message.tool_uses))
+
+
+def _turn(text: str, uses: tuple[ToolUse, ...]) -> str:
+    return digest_of([text, [use.to_json() for use in uses]])
+
+
 def call(
     send: Callable[[int], Any],
     read: Callable[[dict[str, Any]], ChatReply],
@@ -108,18 +150,20 @@ def call(
     drop: Callable[[Failed], str | None],
     dropped: list[str],
     retry: Retry,
+    streaming: Streams | None = None,
 ) -> ChatReply:
     """Send until there is a reply: retry what a retry can help, leave out what the provider refuses by name.
 
     ``send`` takes the number of the request, from 1, and returns the SDK's raw response; ``read`` makes a reply of its
     JSON object or raises Failed; ``drop`` names the refused parameter that it has taken out of the next ``send``, or
-    None. ``dropped`` collects them. Raises ModelError (of the last failure) in words for people, without ``key`` in it.
+    None. ``dropped`` collects them. ``streaming``: turned on where a request was lost on its way, and off for good where the
+    provider has no streams. Raises ModelError (of the last failure) in words for people, without ``key`` in it.
     """
     attempts = retries = unknown = 0
     while True:
         attempts += 1
         try:
-            reply = read(_body(send(attempts)))
+            reply = read(_body(send(attempts), streaming))
         except Exception as error:
             own = _own_error(error)
             if own is not None:  # a replay miss, a recording that cannot be written
@@ -143,11 +187,30 @@ def call(
         if refused:
             dropped.append(refused)
             continue
+        if streaming is not None and _other_way(failed, streaming, dropped):
+            continue
         retries += 1
         impatient = failed.retry_after_s is not None and failed.retry_after_s > _LONGEST_WAIT_S
         if not failed.retryable or retries >= retry.tries or impatient:
             raise _for_people(failed, name=name, key=key, attempts=attempts, unknown=unknown)
         retry.sleep(retry.wait_s(retries, failed))
+
+
+def _other_way(failed: Failed, streaming: Streams, dropped: list[str]) -> bool:
+    """Whether the request is to be sent at once the other way round: as a stream, or as none; at most once each."""
+    lost = failed.kind in ("timeout", "connection") and failed.maybe_billed
+    named = re.search(r"\bstream", f"{failed.parameter} {failed.detail}", re.IGNORECASE) is not None
+    speaks_of_it = failed.kind == "bad_request" and named
+    if streaming.refused or not (lost or speaks_of_it):
+        return False
+    if not streaming.on:
+        streaming.on = True
+        return speaks_of_it  # what was lost is a try that counts, with its waiting time
+    if speaks_of_it:
+        streaming.on, streaming.refused = False, True
+        dropped.append("stream")
+        return True
+    return False
 
 
 def classify(error: BaseException) -> Failed | None:
@@ -164,7 +227,7 @@ def classify(error: BaseException) -> Failed | None:
         return Failed("connection", what, retryable=True, maybe_billed=sent)
     response = getattr(error, "response", None)
     if "APIStatusError" in names and response is not None:
-        return _of_status(int(getattr(error, "status_code", 0)), response.headers, response.content)
+        return of_status(int(getattr(error, "status_code", 0)), response.headers, response.content)
     if names & {"OpenAIError", "AnthropicError"}:
         return Failed("malformed", "the reply is not what the provider's own library understands", maybe_billed=True)
     return None
@@ -182,7 +245,7 @@ def _never_sent(error: BaseException) -> bool:
     return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol")
 
 
-def _of_status(status: int, headers: Mapping[str, str], content: bytes) -> Failed:
+def of_status(status: int, headers: Mapping[str, str], content: bytes) -> Failed:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
@@ -195,7 +258,10 @@ def _of_status(status: int, headers: Mapping[str, str], content: bytes) -> Faile
     text = message if isinstance(message, str) else json.dumps(message) if message else ""
     if not text:
         text = "no explanation" if body is not None or not content else "a page that is not the provider's"
-    kind, retryable = _kind_of(status, " ".join(str(fields.get(name, "")) for name in ("code", "type")))
+    code = " ".join(str(fields.get(name, "")) for name in ("code", "type"))
+    kind, retryable = _kind_of(status, code)
+    if status in (400, 413, 422) and _TOO_LONG.search(f"{code} {text}"):
+        kind = "context_length"
     should = headers.get("x-should-retry")
     if should in ("true", "false"):
         retryable = should == "true"
@@ -243,9 +309,27 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _body(raw: Any) -> dict[str, Any]:
+def _streamed(response: Any, streaming: Streams) -> dict[str, Any]:
+    import httpx2
+
+    try:
+        return streaming.body(response.read())
+    except httpx2.TimeoutException:
+        raise Failed("timeout", "no reply in time", retryable=True, maybe_billed=True) from None
+    except httpx2.TransportError:
+        what = "the connection broke before the reply was complete"
+        raise Failed("connection", what, retryable=True, maybe_billed=True) from None
+    finally:
+        response.close()
+
+
+def _body(raw: Any, streaming: Streams | None = None) -> dict[str, Any]:
     """The JSON object in an SDK's raw response. Raises Failed for anything else, also for an error inside a 200."""
     response = raw.http_response
+    if streaming is not None and streaming.on:
+        if response.headers.get("content-type", "").startswith("text/event-stream"):
+            return _streamed(response, streaming)
+        response.read()  # a server that does not know the parameter answers as ever
     try:
         body = json.loads(response.content, parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -258,7 +342,7 @@ def _body(raw: Any) -> dict[str, Any]:
     if isinstance(error, dict) and "choices" not in body and "content" not in body:
         code = error.get("code")
         status = code if isinstance(code, int) and 400 <= code <= 599 else 502
-        raise _of_status(status, response.headers, json.dumps(body).encode("utf-8", "replace"))
+        raise of_status(status, response.headers, json.dumps(body).encode("utf-8", "replace"))
     return body
 
 
@@ -272,6 +356,7 @@ _REMEDIES = {
     "quota": "The account has no credit or quota left: add some, or take another key or model.",
     "overload": "The provider is busy or down: run the gate again later, or with fewer jobs.",
     "bad_request": "The provider does not take such a request: check the model's name and what it supports.",
+    "context_length": "Take a model with a longer context, or a smaller skill, suite or fixture.",
     "not_found": "Check the model's name and address; the model may be retired or closed to this key.",
     "timeout": "Run the gate again; if it happens always, take a faster model or fewer jobs.",
     "connection": "Check the address, the network and the proxy settings.",

@@ -24,17 +24,22 @@ if TYPE_CHECKING:
 
     from gate.adapters.replay_model import RecordedModel, Recording
 
-Provider = Literal["openai", "anthropic", "replay"]
+Provider = Literal["openai", "openai-responses", "anthropic", "replay"]
+PROVIDERS: tuple[Provider, ...] = ("openai", "openai-responses", "anthropic")
+"""Who can be named; ``openai-responses`` is OpenAI's other protocol, with the same keys and of the same family."""
 
 _FORMS = (
-    "Write anthropic:MODEL, openai:MODEL, openai@http://HOST:PORT/v1:MODEL, anthropic@http://HOST:PORT:MODEL "
+    "Write anthropic:MODEL, openai:MODEL, openai-responses:MODEL, openai@http://HOST:PORT/v1:MODEL, "
+    "openai-responses@http://HOST:PORT/v1:MODEL, anthropic@http://HOST:PORT:MODEL "
     "or replay:FOLDER."
 )
 _AT_ADDRESS = re.compile(
     r"(?P<url>https?://(?:\[[0-9A-Fa-f:.]+\]|[^/:\[\]@?#\s]+)(?::\d{1,5}(?=[:/]))?(?:/[^:?#\s]*)?):(?P<model>.+)"
 )
 _PLACEHOLDER_KEY = "none"  # local servers ask for no key, but the SDKs want a text
-_KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+_KEY_VARIABLES = {
+    "openai": "OPENAI_API_KEY", "openai-responses": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY",
+}  # fmt: skip
 
 
 class ModelName(Value):
@@ -63,7 +68,8 @@ class ModelName(Value):
     @property
     def family(self) -> str:
         """As ChatModel.family."""
-        return f"{self.provider}@{self.host}" if self.host else self.provider
+        vendor = self.provider.removesuffix("-responses")
+        return f"{vendor}@{self.host}" if self.host else vendor
 
 
 def parse_model_name(text: str) -> ModelName:
@@ -78,9 +84,9 @@ def parse_model_name(text: str) -> ModelName:
                 "replay: names no folder.", remedy="Write replay:FOLDER with a recording's folder."
             )
         return ModelName(text=text, provider="replay", folder=folder)
-    if provider not in ("openai", "anthropic"):
+    known = next((name for name in PROVIDERS if name == provider), None)
+    if known is None:
         raise ConfigurationError(f"{text!r} names no provider that is known here.", remedy=_FORMS)
-    known: Provider = "openai" if provider == "openai" else "anthropic"
     if at:
         return _at_address(text, known, rest)
     model = text.partition(":")[2]
@@ -124,7 +130,7 @@ class Keys:
         Addresses on this machine and plain-http ones need no key and get a placeholder: a key never travels unencrypted
         off this machine. Raises ConfigurationError where a key is needed and missing.
         """
-        own = self.openai if name.provider == "openai" else self.anthropic
+        own = self.anthropic if name.provider == "anthropic" else self.openai
         plain_http = name.base_url is not None and name.base_url.startswith("http://")
         if plain_http and not name.is_local:
             return SecretStr(_PLACEHOLDER_KEY)
@@ -276,6 +282,21 @@ def _client(
             model,
             api_key=key,
             base_url=base_url or openai_model.BASE_URL,
+            family=family,
+            transport=transport,
+            timeout_s=timeout_s,
+            retry=retry,
+            label_calls=label_calls,
+            proxies=proxies,
+        )
+    if provider == "openai-responses":
+        from gate.adapters import openai_responses_model
+
+        return openai_responses_model.OpenAIResponsesModel(
+            name,
+            model,
+            api_key=key,
+            base_url=base_url or openai_responses_model.BASE_URL,
             family=family,
             transport=transport,
             timeout_s=timeout_s,

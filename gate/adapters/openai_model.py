@@ -25,6 +25,7 @@ from gate.adapters.model_calls import (
     replayable_arguments,
     unique_ids,
 )
+from gate.adapters.streamed import STREAM_FROM, Streaming, completion
 from gate.domain.chat import ChatReply, ChatRequest, Finish, Message, ReplySchema, TokenUsage, ToolUse
 
 if TYPE_CHECKING:
@@ -98,10 +99,14 @@ class OpenAIModel:
         options = _Options(request, self._learned)
         fixed = _body(self._model, request)
 
+        streaming = Streaming(request.max_output_tokens >= STREAM_FROM, completion)
+
         def send(attempt: int) -> Any:
+            wanted = {**fixed, **options.parameters()}
+            if streaming.on:
+                wanted |= {"stream": True, "stream_options": {"include_usage": True}}
             return self._client.chat.completions.with_raw_response.create(
-                **fixed,
-                **options.parameters(),
+                **wanted,
                 extra_headers=call_headers(request.label, attempt) if self._label_calls else None,
             )
 
@@ -113,6 +118,7 @@ class OpenAIModel:
             drop=options.drop,
             dropped=options.dropped,
             retry=self._retry,
+            streaming=streaming,
         )
         return reply.model_copy(update={"native_schema": options.native})
 

@@ -36,7 +36,7 @@ _SLUG_CHARACTERS = 120
 class RecordedModel(Value):
     """A model as a recording names it: without host, port or key."""
 
-    provider: Literal["openai", "anthropic"]
+    provider: Literal["openai", "openai-responses", "anthropic"]
     model: str
     path: str = ""
     """Path of the base address (``/v1``); empty for the provider's own."""
@@ -46,12 +46,13 @@ class RecordedModel(Value):
     @property
     def family(self) -> str:
         """As ChatModel.family."""
-        return self.provider if self.server == 0 else f"{self.provider}@server-{self.server}"
+        vendor = self.provider.removesuffix("-responses")
+        return vendor if self.server == 0 else f"{vendor}@server-{self.server}"
 
     @property
     def name(self) -> str:
         """As ChatModel.name."""
-        return f"{self.family}:{self.model}"
+        return f"{self.provider}{self.family.removeprefix(self.provider.removesuffix('-responses'))}:{self.model}"
 
 
 class Recording(Value):

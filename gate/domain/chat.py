@@ -20,6 +20,7 @@ class Role(StrEnum):
     DEFENDER = "defender"
     PROSECUTOR = "prosecutor"
     COMPARATOR = "comparator"
+    SECOND_COMPARATOR = "second_comparator"
     ANALYZER = "analyzer"
 
 
@@ -83,6 +84,9 @@ class TokenUsage(Value):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    """Of the input: read from the provider's prompt cache."""
+    cache_write_tokens: int = 0
+    """Of the input: written into it, where the provider counts and charges that apart."""
 
     def plus(self, other: TokenUsage) -> TokenUsage:
         """Field-wise sum."""
@@ -90,6 +94,7 @@ class TokenUsage(Value):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -123,3 +128,7 @@ class ChatReply(Value):
     """Of these, requests that may have been billed without saying what they used (time-outs, broken replies)."""
     dropped_parameters: tuple[str, ...] = ()
     """Parameters that the provider refused and the adapter left out."""
+    remembered: bool = False
+    """True where an earlier session paid for this reply (``gate.evidence.cache``): nothing was sent."""
+    paid: bool = False
+    """True where this session had this reply before it was killed (``gate.llm.journal``) and has counted it."""

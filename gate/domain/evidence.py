@@ -41,8 +41,11 @@ class Event(Value):
 
     - ``run_started``: key (RunKey JSON), skill_type, skill_tree (sha256 or null), model, image, limits, run_date,
       purpose, earlier (why earlier attempts of this run were infrastructure failures), stripped (fixture files that
-      were left out, with the reason)
+      were left out, with the reason), block_key (of the MACs in the transcript; nothing in a sandbox sees it)
     - ``arm_checked``: what was seen from inside the sandbox (``gate.execution.arms.assert_arm``), network, runtime
+    - ``agent_started``: tools, skill_offered, as the first request of an agent program has them; not with the built-in loop
+    - ``mcp_server``: server, url, protocol, software, listed (names of all its tools), tools [{name, description,
+      input_schema}] that the run got: what a real MCP server said of itself, untrusted; one for each such server
     - ``prompt``: system, user (exactly what the model got)
     - ``early_stop``: step, text (what the model was told beside the tool results)
     - ``model_reply``: step, text, tool_uses [{id, name, arguments}], finish, usage or null, model
@@ -51,7 +54,10 @@ class Event(Value):
       exit_code (int or null), reported (bool), skill_lines (line numbers; where there are any)
     - ``note``: step, text (what the agent said beside a tool call)
     - ``response``: text (the final answer)
-    - ``skill_opened``: step, path
+    - ``answer``: step, turn, text (a final answer after which the user goes on), and ``user_turn``: step, turn, text (what
+      the user says next); where the case has several turns
+    - ``stopped``: step, text (why the gate ended the run before an answer; trigger queries only)
+    - ``skill_opened``: step, path, and ``script_run``: step, path (a program of the skill that a command names)
     - ``attempt``: step, what, detail (an attempt to reach outside)
     - ``collected``: files, kept (counts), refused (sentences)
     - ``run_ended``: outcome, reason
@@ -140,6 +146,14 @@ class Metrics(Value):
     """The agent opened SKILL.md (or it was given)."""
     opened: tuple[str, ...] = ()
     """Files of the skill folder that the agent opened, sorted."""
+    exposure: Literal["none", "offered", "loaded"] = "none"
+    """What the agent was shown of a skill before it began: nothing, name and description, or SKILL.md."""
+    skills_seen: int | None = None
+    """Skills that were counted inside the sandbox before the run began; None where it did not come to that."""
+    opened_at_step: int | None = None
+    """The model turn in which SKILL.md was opened; None: it was not, or it was given."""
+    scripts_run: tuple[str, ...] = ()
+    """Programs of the skill that a command of the agent named, sorted."""
     attempts: int = 0
     """Attempts to reach outside, all stopped."""
 
@@ -210,11 +224,14 @@ class ProducedCode(Value):
     entry_point: str | None
     priority: int | None
     outcome: str
-    """ok, nonzero, signal, timeout, oom, missing_runtime, no_entrypoint, html_ok, html_broken, infra."""
+    """ok, nonzero, signal, timeout, oom, output_flood, missing_runtime, missing_dependency, no_entrypoint, html_ok,
+    html_broken, long_running (it did not end and opened a port: a server, no crash), service_ok, service_failed, infra."""
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
     timed_out: bool = False
+    ports: tuple[int, ...] = ()
+    """That it opened, where that was looked at."""
 
 
 class Verification(Value):

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 from pydantic import Field
 
 from gate.domain.base import Value
+
+REQUIRED_PROGRAMS = (
+    "sh", "bash", "cat", "dirname", "env", "find", "grep", "mkdir", "rm", "sed", "sha256sum", "sleep", "sort", "timeout",
+)  # fmt: skip
+"""What a sandbox image must hold for the gate's own sake (GNU find and coreutils); what cases need comes on top."""
 
 
 class PutFile(Value):
@@ -14,6 +22,14 @@ class PutFile(Value):
     """Relative to the folder it is put into."""
     data: bytes = Field(repr=False)
     executable: bool = False
+
+
+class ProgramFile(Value):
+    """A file of this machine that goes into a volume of programs."""
+
+    name: str
+    """One plain word, its name in the volume."""
+    source: Path
 
 
 class BoxSpec(Value):
@@ -30,6 +46,8 @@ class BoxSpec(Value):
     workspace_inodes: int = 20000
     fuse_s: int = 3600
     """The keepalive ends after this; orphans cannot outlive it."""
+    programs: str = ""
+    """A volume of ``Sandbox.install``, mounted read-only at ``/opt/agent`` in every arm alike; empty: none."""
 
 
 class ExecResult(Value):
@@ -121,3 +139,13 @@ class ReapReport(Value):
     removed_containers: int = 0
     removed_volumes: int = 0
     failed: tuple[str, ...] = ()
+
+
+class Examined(Value):
+    """One thing that was looked at, for ``skill-gate doctor``."""
+
+    name: str
+    state: Literal["ok", "note", "warning", "failure", "skipped"]
+    """``note``: worth knowing, nothing to do. ``skipped``: could not be looked at, for what failed before."""
+    text: str
+    remedy: str = ""

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gate.domain.base import sha256_hex
 from gate.domain.chat import ToolSpec
@@ -58,17 +58,20 @@ class Workspace(NamedTuple):
         return {file.path: file.data for file in self.files}
 
 
-def workspace_files(case: Case, subjects: Iterable[Skill]) -> Workspace:
+def workspace_files(case: Case, subjects: Iterable[Skill], strips: Sequence[str] = ()) -> Workspace:
     """The fixture of a case without what would let the baseline in on the skill or on the answers.
 
     Left out in every arm alike (DESIGN.md 3): ``.git``; skills of agent hosts (``.claude/skills`` and its kin); a copy of
     the SKILL.md of any of ``subjects``; an eval file that holds the case's own prompt. Other files that a case lists
-    are its material, whatever their names: a case about a manifest needs its manifest.
+    are its material, whatever their names: a case about a manifest needs its manifest. ``strips``: names of files and
+    folders from which the agent program of this session would take instructions or settings.
     """
     texts = {text.sha256 for skill in subjects if (text := skill.file(skill.skill_md)) is not None}
     files, stripped = [], []
     for file in case.files:
         reason = _unfit(file.path, file.data, case.prompt, texts)
+        if reason is None and not set(strips).isdisjoint(file.path.split("/")):
+            reason = "the agent program would take instructions or settings from it"
         if reason is None:
             files.append(PutFile(path=file.path, data=file.data, executable=file.executable))
         else:
@@ -102,17 +105,20 @@ def _holds_prompt(data: bytes, prompt: str) -> bool:
     return " ".join(prompt.split()) in " ".join(text.split())
 
 
-def system_prompt(skill: Skill | None) -> str:
-    """The executor's system prompt. Arms differ in one section: the listing of the skill, or the ban in words (R22)."""
+def system_prompt(skill: Skill | None, mode: Literal["offered", "loaded"] = "offered") -> str:
+    """The executor's system prompt. Arms differ in one section: the listing of the skill (``loaded``: with its SKILL.md,
+    front matter left out as hosts do), or the ban in words (R22)."""
     if skill is None:
-        section = load_prompt("executor_without_skill")
+        return load_prompt("executor", skill_section=load_prompt("executor_without_skill"))
+    listing = {
+        "name": _one_line(skill.name),
+        "description": _one_line(skill.description),
+        "location": f"{SKILLS_ROOT}/{skill_folder(skill)}/{skill.skill_md}",
+    }
+    if mode == "loaded":
+        section = load_prompt("executor_with_skill_loaded", **listing, text=skill.body.strip())
     else:
-        section = load_prompt(
-            "executor_with_skill",
-            name=_one_line(skill.name),
-            description=_one_line(skill.description),
-            location=f"{SKILLS_ROOT}/{skill_folder(skill)}/{skill.skill_md}",
-        )
+        section = load_prompt("executor_with_skill", **listing)
     return load_prompt("executor", skill_section=section)
 
 
@@ -155,28 +161,20 @@ def _tool(name: str, description: str, *, required: tuple[str, ...] = (), option
     )
 
 
-# What lies in the sandbox, seen by the uid that runs the agent's commands. Prints nothing that depends on the machine.
+# What lies in the sandbox, seen by the uid that runs the agent's commands; in parts that end with an empty record: kind, mode
+# and path of everything that is no folder, digest and path of every file, a line where /skills could be changed, variables.
+# Coreutils rather than a program of our own: an interpreter would take as long to start as everything else here together.
 SURVEY = """\
-import hashlib, json, os, stat
-def survey(root):
-    found = {}
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = os.path.join(folder, name)
-            mode = os.lstat(path).st_mode
-            if not stat.S_ISREG(mode):
-                found[os.path.relpath(path, root)] = ["no plain file", False]
-                continue
-            with open(path, "rb") as file:
-                digest = hashlib.sha256(file.read()).hexdigest()
-            found[os.path.relpath(path, root)] = [digest, bool(mode & 0o100)]
-    return found
-print(json.dumps({
-    "skills": survey("/skills"), "work": survey("/work"),
-    "writable": os.access("/skills", os.W_OK), "environment": sorted(os.environ),
-}))
+set -e
+find /skills /work -mindepth 1 ! -type d -printf '%y %m %p\\0'
+printf '\\0'
+find /skills /work -mindepth 1 -type f -exec sha256sum -z -- {} +
+printf '\\0'
+if test -w /skills; then printf 'writable\\0'; fi
+printf '\\0'
+env -0
 """
-SURVEY_COMMAND = ("python3", "-I", "-B", "-c", SURVEY)
+SURVEY_COMMAND = ("sh", "-c", SURVEY)
 
 
 def assert_arm(box: Box, skill: Skill | None, workspace: Workspace) -> dict[str, Any]:
@@ -205,20 +203,83 @@ def assert_arm(box: Box, skill: Skill | None, workspace: Workspace) -> dict[str,
     }
 
 
+# Prints the files of the image itself that hold one of its arguments as a line's part, then a line that says that it has
+# looked. The system's own folders, which package managers fill, are left out; so is what is mounted.
+IMAGE_SEARCH = """\
+for line in "$@"; do set -- "$@" -e "$line"; shift; done
+find / -xdev \\( -path /usr/bin -o -path /usr/sbin -o -path /usr/lib -o -path /usr/lib64 -o -path /usr/libexec \
+  -o -path /usr/share -o -path /usr/include -o -path /proc -o -path /sys -o -path /dev \\) -prune \
+  -o -type f -size -2048k -exec grep -lsF "$@" -- {} + 2>/dev/null
+echo searched
+"""
+_SEARCHED_LINES = 8
+_LINE_CHARACTERS = 300
+
+
+def search_image(box: Box, subjects: Iterable[Skill]) -> int:
+    """Look from inside whether the image itself holds the skill; returns how many of its lines were looked for.
+
+    An image of one's own may have the skill, or the whole repository, built in: then the baseline could read it, though
+    nobody put it there. Lines of prose of each version's SKILL.md, the longest first; 0 where a skill has none. Raises
+    SandboxError where a file holds one.
+    """
+    lines: set[str] = set()
+    for skill in subjects:
+        own = sorted(prose_lines(skill.text), key=lambda line: (-len(line), line))
+        lines.update(line[:_LINE_CHARACTERS] for line in own[:_SEARCHED_LINES])
+    if not lines:
+        return 0
+    result = box.exec(("sh", "-c", IMAGE_SEARCH, "sh", *sorted(lines)), timeout_s=120)
+    found = result.stdout.decode("utf-8", "replace").splitlines()
+    if found[-1:] != ["searched"]:
+        said = result.stderr.decode("utf-8", "replace").strip()[-300:] or "it gave no reason"
+        raise SandboxError(f"The sandbox image could not be searched for the skill: {said}.", remedy=_GNU)
+    if len(found) > 1:
+        raise SandboxError(
+            f"The sandbox image itself holds the skill under test: {found[0]}. A baseline in it is none.",
+            remedy="Use an image without the skill; the gate puts it there itself.",
+        )
+    return len(lines)
+
+
+_GNU = "Use a sandbox image with find, grep, sha256sum and env of GNU."
+
+
 def _survey(box: Box) -> dict[str, Any]:
     result = box.exec(SURVEY_COMMAND, timeout_s=60, output_cap_bytes=16_000_000)
-    problem = result.stderr.decode("utf-8", "replace").strip()[-300:] or "no output"
+    problem = result.stderr.decode("utf-8", "replace").strip()[-300:] or "it printed something else"
     if result.exit_code == 0 and not result.truncated:
         try:
-            seen: dict[str, Any] = json.loads(result.stdout)
+            return _read_survey(result.stdout)
         except ValueError:
-            problem = "its output is no JSON"
-        else:
-            return seen
+            pass
     raise SandboxError(
         f"What lies in the sandbox could not be checked from inside: {problem}.",
-        remedy="Use a sandbox image that holds python3.",
+        remedy=_GNU,
     )
+
+
+def _read_survey(output: bytes) -> dict[str, Any]:
+    """What SURVEY printed; ``skills`` and ``work``: relative path -> [digest, whether it can be executed]. Raises ValueError."""
+    records = output.decode("utf-8", "surrogateescape").split("\0")
+    listed, rest = _until_empty(records)
+    digests, rest = _until_empty(rest)
+    writable, environment = _until_empty(rest)
+    by_path = {path: digest for digest, _, path in (record.partition("  ") for record in digests)}
+    seen: dict[str, Any] = {"skills": {}, "work": {}}
+    for record in listed:
+        kind, mode, path = record.split(" ", 2)
+        root, relative = path.lstrip("/").split("/", 1)
+        digest = by_path[path] if kind == "f" and path in by_path else "no plain file"
+        seen[root][relative] = [digest, kind == "f" and bool(int(mode, 8) & 0o100)]
+    names = sorted({record.partition("=")[0] for record in environment if record})
+    return {**seen, "writable": bool(writable), "environment": names}
+
+
+def _until_empty(records: list[str]) -> tuple[list[str], list[str]]:
+    """What stands before the next empty record, and what stands behind it. Raises ValueError where there is none."""
+    at = records.index("")
+    return records[:at], records[at + 1 :]
 
 
 def _expected(files: Iterable[PutFile], under: str = "") -> dict[str, list[Any]]:
@@ -236,14 +297,18 @@ def _same(seen: Mapping[str, Any], expected: Mapping[str, Any], root: str) -> No
             raise SandboxError(f"{root}/{path} in the sandbox is not what was put there.")
 
 
-def contamination(subjects: Iterable[Skill], events: Sequence[Event], case: Case) -> str | None:
-    """Why a baseline run is void (R23), as a clause; None where it is not.
+def contamination(
+    subjects: Iterable[Skill], events: Sequence[Event], case: Case, own: Skill | None = None
+) -> str | None:
+    """Why a run that must not see the author's skill is void (R23), as a clause; None where it is not.
 
     It is void where a tool gave it a long line of prose of a SKILL.md. A line does not count that the case itself holds
     (prompt, fixture, mock answers) or that the model had written before the tool gave it back; a line of a code block
-    does not either, because ordinary programs print such lines.
+    does not either, because ordinary programs print such lines. ``own``: the skill that stands in for the author's in this
+    arm; what that says itself tells nothing.
     """
-    telling = sorted({line for skill in subjects for line in prose_lines(skill.text)})
+    given = own.text if own is not None else ""
+    telling = sorted({line for skill in subjects for line in prose_lines(skill.text) if line not in given})
     said: list[str] = []
     for event in events:
         if event.kind == "tool_result":
@@ -258,7 +323,9 @@ def contamination(subjects: Iterable[Skill], events: Sequence[Event], case: Case
 
 def case_holds(case: Case, line: str) -> bool:
     """Whether the case itself hands a text to every arm: in its prompt, its fixture or its mock answers."""
-    if line in case.prompt or any(line.encode("utf-8", "replace") in file.data for file in case.files):
+    if any(line in said for said in (case.request, *case.turns)) or any(
+        line.encode("utf-8", "replace") in file.data for file in case.files
+    ):
         return True
     return any(line in text for server in case.mcp_servers for text in _texts(server.to_json()))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from gate.domain.base import FallbackCount
@@ -13,11 +14,11 @@ from gate.domain.chat import ChatReply, ChatRequest, Finish, Message, Role, Toke
 from gate.domain.evidence import Outcome
 from gate.domain.plan import Arm, RunRequest
 from gate.domain.sandbox import ExecResult
-from gate.domain.skill import Skill, SkillFile, is_agent_visible
+from gate.domain.skill import PROGRAM_SUFFIXES, Skill, SkillFile, is_agent_visible
 from gate.domain.suite import Case
-from gate.errors import BoxDeadError, BudgetError, Cancelled
+from gate.errors import BoxDeadError, BudgetError, Cancelled, ModelError
 from gate.execution.arms import SKILLS_ROOT, builtin_tools, case_holds, system_prompt
-from gate.execution.mcp import MockMcp
+from gate.execution.mcp import MockMcp, RunMcp
 from gate.llm.ledger import Ledger
 from gate.protocols import Box, ChatModel, Clock
 
@@ -30,7 +31,13 @@ too long for the model is refused by its provider, which would look like infrast
 OUTPUT_WHEN_FULL = 2_000
 
 FINAL_ANSWER = "Use no more tools. Give your final answer now, from what you have."
-"""What the model is told at the early stop of the baseline (origins 1.3)."""
+"""What the model is told at the early stop of the baseline (origins 1.3), and before the last turn that a run may take: an
+arm with fewer steps would otherwise lose for want of a turn to answer in, not for what it did."""
+
+
+STOPPED_OPEN = "the skill was opened: a trigger query ends here"
+STOPPED_ANSWERED = "the agent answered without opening the skill"
+STOPPED_CLOSED = "the skill was not opened in the turns that a trigger query has"
 
 
 class Recorder(Protocol):
@@ -73,8 +80,8 @@ class Loop:
     """One run: at most ``limits.steps`` model turns, tools in the box, everything on the record.
 
     ``limits.seconds`` bounds the time of the agent's commands, not that of the model: a slow provider is not the
-    agent's doing. ``run`` raises ModelError and SandboxError (infrastructure) and Cancelled; what the agent caused, a
-    budget that is used up and a gap in a fixture are returned.
+    agent's doing. ``run`` raises ModelError, SandboxError and McpServerError (infrastructure) and Cancelled; what the
+    agent caused, a budget that is used up and a gap in a fixture are returned.
     """
 
     def __init__(
@@ -87,7 +94,9 @@ class Loop:
         ledger: Ledger,
         clock: Clock,
         cancelled: Callable[[], bool],
+        mcp: RunMcp | None = None,
     ) -> None:
+        """``mcp``: the servers of the case, opened; None: they are all mocks."""
         self._request = request
         self._limits = request.limits
         self._model = model
@@ -96,13 +105,16 @@ class Loop:
         self._ledger = ledger
         self._clock = clock
         self._cancelled = cancelled
-        self._mcp = MockMcp(request.case.mcp_servers)
+        self._mcp: RunMcp = mcp if mcp is not None else MockMcp(request.case.mcp_servers)
         self._tools: tuple[ToolSpec, ...] = builtin_tools() + self._mcp.specs()
         self._watch = Watch(request)
         self._reading = Reading(request.skill, request.case)
         self._step = 0
+        self._turn_began = 0
         self._calls = 0
         self._stopped = False
+        self._known = TokenUsage()
+        self._known_cost = 0.0
         self._usage: TokenUsage | None = TokenUsage()
         self._cost: float | None = 0.0
         self._model_name = ""
@@ -137,24 +149,70 @@ class Loop:
         )
 
     def _converse(self) -> tuple[Outcome, str]:
-        system = system_prompt(self._request.skill)
-        self._log.append("prompt", system=system, user=self._request.case.prompt)
-        messages: list[Message] = [Message(role="user", text=self._request.case.prompt)]
+        case = self._request.case
+        system = system_prompt(self._request.skill, case.mode)
+        self._log.append("prompt", system=system, user=case.request)
+        if case.mode == "loaded":
+            for path in self._reading.given():
+                self._log.append("skill_opened", step=0, path=path)
+        messages: list[Message] = [Message(role="user", text=case.request)]
+        turns = deque(enumerate(case.turns, 1))
         while True:
             self._raise_if_cancelled()
-            if self._step >= self._limits.steps:
-                return Outcome.AGENT_FAILED, f"no answer within {self._limits.steps} steps"
+            if self._step - self._turn_began >= self._limits.steps:
+                return self._out_of_steps()
             self._step += 1
             reply = self._ask(system, tuple(messages))
             if reply.finish is Finish.REFUSAL or not reply.tool_uses:
-                return self._answered(reply)
+                outcome, reason = self._answered(reply, last=not turns)
+                if outcome is not Outcome.COMPLETED or not turns:
+                    return outcome, reason
+                number, said = turns.popleft()
+                self._next_turn(reply, number, said)
+                messages.append(Message(role="assistant", text=reply.text))
+                messages.append(Message(role="user", text=said))
+                continue
             if reply.text.strip():
                 self._log.append("note", step=self._step, text=reply.text)
             results = self._use_tools(reply)
+            if case.trigger is not None and self._reading.is_open:
+                self._log.append("stopped", step=self._step, text=STOPPED_OPEN)
+                return Outcome.COMPLETED, STOPPED_OPEN
+            self._raise_if_used_up()
             messages.append(Message(role="assistant", text=reply.text, tool_uses=reply.tool_uses))
-            messages.append(Message(role="tool", tool_results=results, text=self._early_stop()))
+            messages.append(Message(role="tool", tool_results=results, text=self._to_the_end()))
 
-    def _answered(self, reply: ChatReply) -> tuple[Outcome, str]:
+    def _next_turn(self, reply: ChatReply, number: int, said: str) -> None:
+        """The user read an answer and goes on: steps and the early stop count from here again."""
+        self._log.append("answer", step=self._step, turn=number, text=reply.text)
+        self._log.append("user_turn", step=self._step, turn=number + 1, text=said)
+        self._turn_began, self._calls, self._stopped = self._step, 0, False
+
+    def _out_of_steps(self) -> tuple[Outcome, str]:
+        if self._request.case.trigger is not None:
+            self._log.append("stopped", step=self._step, text=STOPPED_CLOSED)
+            return Outcome.COMPLETED, STOPPED_CLOSED
+        self._counts["step_limit"] += 1
+        return Outcome.AGENT_FAILED, f"no answer within {self._limits.steps} steps"
+
+    def _raise_if_used_up(self) -> None:
+        """Tokens and money of the run, looked at between its turns. What nobody knows cannot end a run."""
+        limits, used = self._limits, self._known
+        if limits.tokens is not None and used.input_tokens + used.output_tokens >= limits.tokens:
+            self._counts["token_limit"] += 1
+            raise _Over(Outcome.AGENT_FAILED, f"it used more than {limits.tokens} tokens without an answer")
+        if limits.usd is not None and self._known_cost >= limits.usd:
+            self._counts["cost_limit"] += 1
+            raise _Over(Outcome.AGENT_FAILED, f"it cost more than ${limits.usd:g} without an answer")
+
+    def _answered(self, reply: ChatReply, *, last: bool = True) -> tuple[Outcome, str]:
+        told = reply.finish is Finish.REFUSAL or (reply.finish is not Finish.LENGTH and bool(reply.text.strip()))
+        if self._request.case.trigger is not None and told:
+            # Whatever it answered, it did so without opening the skill, which is what was asked. A reply that was cut off
+            # or says nothing shows neither the one nor the other.
+            self._counts["refusal"] += reply.finish is Finish.REFUSAL
+            self._log.append("stopped", step=self._step, text=STOPPED_ANSWERED)
+            return Outcome.COMPLETED, STOPPED_ANSWERED
         if reply.finish is Finish.REFUSAL:
             self._counts["refusal"] += 1
             return Outcome.AGENT_FAILED, "the model refused"
@@ -162,16 +220,21 @@ class Loop:
             return Outcome.AGENT_FAILED, f"the answer was cut off at {self._limits.output_tokens} tokens"
         if not reply.text.strip():
             return Outcome.AGENT_FAILED, "the model gave an empty answer"
-        self._log.append("response", text=reply.text)
+        if last:
+            self._log.append("response", text=reply.text)
         return Outcome.COMPLETED, ""
 
-    def _early_stop(self) -> str:
+    def _to_the_end(self) -> str:
         """What is said beside the tool results. The tools stay offered: a server may refuse results without them."""
-        early = self._limits.tool_calls
-        if early is None or self._stopped or self._calls <= early:
+        if self._stopped or self._request.case.trigger is not None:
             return ""
+        early = self._limits.tool_calls
         # The baseline has no instructions to work through; past this point it wanders.
+        wanders = early is not None and self._calls > early
+        if not wanders and self._step - self._turn_began < self._limits.steps - 1:
+            return ""
         self._stopped = True
+        self._counts["early_stop" if wanders else "last_step"] += 1
         self._log.append("early_stop", step=self._step, text=FINAL_ANSWER)
         return FINAL_ANSWER
 
@@ -193,6 +256,12 @@ class Loop:
         except BudgetError as error:
             self._step -= 1  # the turn was not taken
             raise _Over(Outcome.OVER_BUDGET, str(error)) from error
+        except ModelError as error:
+            if error.kind != "context_length" or self._step == 1:
+                raise  # with nothing but the prompt the model is too small for the case: nobody's doing in this run
+            self._step -= 1
+            self._counts["context_exceeded"] += 1
+            raise _Over(Outcome.AGENT_FAILED, "its conversation grew longer than the model takes") from error
         finally:
             self._model_ms += self._clock.monotonic_ms() - began
         self._note_spending(reply)
@@ -214,6 +283,8 @@ class Loop:
         # One unknown makes the sum unknown: unknown is never zero (cases B 25).
         known = reply.usage if not reply.unknown_attempts else None
         price = self._ledger.price_of(self._model.name, known) if known is not None else None
+        self._known = self._known.plus(reply.usage or TokenUsage())
+        self._known_cost += price or 0.0
         self._usage = self._usage.plus(known) if self._usage is not None and known is not None else None
         self._cost = self._cost + price if self._cost is not None and price is not None else None
         self._model_name = reply.model or self._model_name
@@ -262,6 +333,8 @@ class Loop:
         self._counts["tool_timeout"] += done.status == "timeout"
         for path in self._reading.notice(use, done.text):
             self._log.append("skill_opened", step=self._step, path=path)
+        for path in self._reading.scripts(use, done.text):
+            self._log.append("script_run", step=self._step, path=path)
         if done.over is not None:
             raise done.over
         return ToolResult(id=use.id, text=done.text or "(no output)", is_error=done.status != "success")
@@ -301,7 +374,7 @@ class Loop:
             over = _Over(Outcome.BLOCKED, answer.gap)
         elif answer.fails:
             over = _Over(Outcome.AGENT_FAILED, answer.fails)
-        status = "error" if answer.is_error else "success"
+        status = "timeout" if answer.timed_out else "error" if answer.is_error else "success"
         return _Done(status, text, len(answer.text.encode("utf-8", "replace")), cut, None, over)
 
     def _exec(self, argv: list[str], *, stdin: bytes = b"") -> _Done:
@@ -405,7 +478,9 @@ class Watch:
         self._signs = list(_ATTEMPTS)
         if request.key.arm is Arm.WITHOUT_SKILL:
             self._signs.append(("a skill", _A_SKILL))
-        self._given = "\n".join([request.case.prompt, *(file.path for file in request.case.files)])
+        self._given = "\n".join(
+            [request.case.request, *request.case.turns, *(file.path for file in request.case.files)]
+        )
 
     def attempts(self, use: ToolUse) -> list[tuple[str, str]]:
         """(what was reached for, the words that show it), at most once a kind."""
@@ -433,6 +508,14 @@ def _words(use: ToolUse) -> str:
     return absolute
 
 
+_BEFORE_A_LINE = re.compile(r"(?:/skills/[^\s:]*[:-])?[ \t>|+*#-]*(?:\d{1,6}[\s:.|)-]+)?[ \t>|+*#-]*")
+
+
+def _bare(line: str) -> str:
+    """A line without what ``cat -n``, ``grep -n``, ``nl`` or a diff put before it, and without marks of Markdown there."""
+    return line[found.end() :].strip() if (found := _BEFORE_A_LINE.match(line)) else line
+
+
 class Reading:
     """Notices which files of the skill an agent has opened, from what it asked for and what it was shown."""
 
@@ -443,6 +526,7 @@ class Reading:
         files = skill.files if skill else ()
         self._closed = {file.path: file for file in files if file.is_regular and is_agent_visible(file.path)}
         self._opened: list[str] = []
+        self._programs = {path for path in self._closed if path.lower().endswith(PROGRAM_SUFFIXES)}
         self._own_lines = {
             line
             for file in self._closed.values()
@@ -456,20 +540,54 @@ class Reading:
         """Paths relative to the skill folder, sorted."""
         return tuple(sorted(self._opened))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether SKILL.md was opened."""
+        return bool(self._skill_md) and self._skill_md in self._opened
+
+    def given(self) -> list[str]:
+        """SKILL.md was handed over before the run began; empty where there is none."""
+        if self._closed.pop(self._skill_md, None) is None:
+            return []
+        self._opened.append(self._skill_md)
+        return [self._skill_md]
+
+    def scripts(self, use: ToolUse, shown: str) -> list[str]:
+        """Programs of the skill that this command runs for the first time, sorted: they are named below ``/skills`` and not
+        merely read, and the shell found them."""
+        if use.name != "bash" or not self._programs:
+            return []
+        words = str((use.arguments or {}).get("command", ""))
+        if SKILLS_ROOT not in words:
+            return []
+        found = [path for path in sorted(self._programs) if _runs(path, words, shown)]
+        self._programs.difference_update(found)
+        return found
+
     def skill_lines(self, use: ToolUse, shown: str) -> list[int]:
         """1-based lines of an output that are lines of the skill's own files.
 
         Where the call does not speak of the skill, only an output that mostly shows it counts: a line of a template may
-        rightly stand in the work itself.
+        rightly stand in the work itself. What programs put before a line (its number, its file, a mark) makes no other
+        line of it.
         """
         if not self._own_lines or use.name not in ("bash", "read_file"):
             return []
         lines = [line.strip() for line in shown.split("\n")]
-        own = [number for number, line in enumerate(lines, 1) if line in self._own_lines]
+        own = [
+            number
+            for number, line in enumerate(lines, 1)
+            if line in self._own_lines or (bare := _bare(line)) in self._own_lines or bare in self._bare_lines
+        ]
         words = " ".join(value for value in (use.arguments or {}).values() if isinstance(value, str))
         if SKILLS_ROOT in words or self._skill_md in words:
             return own
         return own if len(own) >= 3 and 2 * len(own) > sum(1 for line in lines if line) else []
+
+    @cached_property
+    def _bare_lines(self) -> frozenset[str]:
+        # A line of a few signs is anybody's.
+        return frozenset(bare for line in self._own_lines if len(bare := _bare(line)) >= 8)
 
     def notice(self, use: ToolUse, shown: str) -> list[str]:
         """Files that this call opened for the first time, sorted.
@@ -515,6 +633,17 @@ def _telling(text: str) -> tuple[str, ...]:
     """The first lines of a text that are long enough to be its own (all, where none is long)."""
     lines = list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
     return tuple([line for line in lines if len(line) >= 12] or lines)[:60]
+
+
+_READERS = r"(?:cat|head|tail|less|more|sed|grep|rg|ls|wc|file|stat|find|nl|awk|diff|cp|chmod)"
+
+
+def _runs(path: str, words: str, shown: str) -> bool:
+    """Whether a command line runs a file: it names it in a part that does not begin with a program that only reads."""
+    name = rf"(?<![\w.-]){re.escape(path)}(?![\w-]|\.\w)"
+    parts = re.split(r"&&|\|\||[;|\n]", words)
+    runs = any(re.search(name, part) and not re.match(rf"\s*{_READERS}\b", part) for part in parts)
+    return runs and "No such file or directory" not in shown
 
 
 def _names(path: str, words: str, shown: str) -> bool:

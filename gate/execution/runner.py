@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gate.domain.base import FallbackCount
 from gate.domain.chat import Role
 from gate.domain.evidence import CollectedFile, Event, Metrics, Outcome, RunRecord, Timing, ToolCall
-from gate.domain.plan import Arm, RunRequest
+from gate.domain.plan import RunRequest
 from gate.domain.sandbox import BoxSpec, Collected
 from gate.domain.seeding import SessionSeed
 from gate.domain.skill import Skill
-from gate.errors import BoxDeadError, Cancelled, ModelError, SandboxError
+from gate.errors import BoxDeadError, Cancelled, McpServerError, ModelError, SandboxError
 from gate.evidence.bundle import Bundle
 from gate.evidence.events import EventLog, tool_calls
 from gate.evidence.redact import Redactor
-from gate.execution.arms import Workspace, assert_arm, contamination, skill_files, skill_folder, workspace_files
+from gate.execution.arms import (
+    Workspace,
+    assert_arm,
+    contamination,
+    search_image,
+    skill_files,
+    skill_folder,
+    workspace_files,
+)
+from gate.execution.harnesses.run import AgentRun, Program
+from gate.execution.looking import LookedInto
 from gate.execution.loop import Loop, LoopEnd
+from gate.execution.mcp import opened
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
-from gate.protocols import Box, ChatModel, Clock, Progress, Sandbox
+from gate.protocols import Box, ChatModel, Clock, McpReach, ModelGateway, Progress, Sandbox
+
+
+class Agent(NamedTuple):
+    """An agent program and its way to the model."""
+
+    program: Program
+    gateway: ModelGateway
+
 
 ATTEMPTS = 2
 """A run that infrastructure stopped is tried once more, in a fresh sandbox."""
@@ -47,10 +66,16 @@ def execute(
     clock: Clock,
     progress: Progress,
     cancelled: threading.Event,
+    agent: Agent | None = None,
+    mcp: McpReach | None = None,
+    sealed: Callable[[RunRequest, RunRecord], None] = lambda request, record: None,
 ) -> list[RunRecord]:
     """Run every request and return the records in the order of ``requests``, ``jobs`` sandboxes at a time.
 
-    The arms of a pair start one after the other, in an order drawn from the seed. Whatever becomes of a run, it ends as
+    ``sealed`` is called in a worker's thread for each run once its folder is sealed.
+
+    ``agent``: the program that runs the cases instead of the built-in loop. ``mcp``: the way to the real MCP servers that
+    cases name, for the loop only. The arms of a pair start one after the other, in an order drawn from the seed. Whatever becomes of a run, it ends as
     a sealed folder: a run that infrastructure stopped is tried once more and then recorded as ``infra_error`` with the
     reasons of both tries.
 
@@ -72,6 +97,10 @@ def execute(
         progress=progress,
         cancelled=cancelled,
         subjects=subjects,
+        agent=agent,
+        mcp=mcp,
+        seed=seed,
+        sealed=sealed,
     )
     queue = deque(start_order(requests, seed))
     records: dict[int, RunRecord] = {}
@@ -104,7 +133,9 @@ def _subjects(requests: Iterable[RunRequest]) -> dict[str, tuple[Skill, ...]]:
     """By slug, every version of the skill that is known."""
     found: dict[str, dict[str, Skill]] = {}
     for request in requests:
-        for skill in (*request.subjects, *((request.skill,) if request.skill else ())):
+        # What stands in for the skill in an optional arm is no version of it: other arms may well know its text.
+        own = (request.skill,) if request.skill and not request.is_bare else ()
+        for skill in (*request.subjects, *own):
             found.setdefault(request.key.slug, {})[skill.tree_sha256] = skill
     return {slug: tuple(versions.values()) for slug, versions in found.items()}
 
@@ -125,12 +156,26 @@ class _Session:
     progress: Progress
     cancelled: threading.Event
     subjects: dict[str, tuple[Skill, ...]]
+    seed: SessionSeed
+    agent: Agent | None = None
+    mcp: McpReach | None = None
+    sealed: Callable[[RunRequest, RunRecord], None] = lambda request, record: None
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set where a run failed in a way that ends the session: nothing new starts."""
+    searched: dict[str, int] = field(default_factory=dict)
+    """Slug -> how many lines of the skill the image was searched for."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_over(self) -> bool:
         return self.cancelled.is_set() or self.stopped.is_set()
+
+
+def _how(record: RunRecord) -> str:
+    """How a run ended, with the number of skills that were counted inside its sandbox."""
+    seen = record.metrics.skills_seen
+    if seen is None or not record.outcome.agent_caused:
+        return record.outcome.value
+    return f"{record.outcome.value}, {seen} skill{'s' if seen != 1 else ''} in its sandbox"
 
 
 def _watch(session: _Session, workers: Sequence[Future[None]]) -> None:
@@ -158,12 +203,13 @@ def _work(session: _Session, requests: Sequence[RunRequest], queue: deque[int], 
         request = requests[index]
         try:
             record = _Run(session, request).record()
+            session.sealed(request, record)
         except BaseException:
             session.stopped.set()
             raise
         records[index] = record
         with session.lock:
-            session.progress.run_done(request.key.label, record.outcome.value)
+            session.progress.run_done(request.key.label, _how(record))
 
 
 class _Stopped(NamedTuple):
@@ -194,7 +240,8 @@ class _Run:
         self._session = session
         self._request = request
         self._subjects = session.subjects.get(request.key.slug, ())
-        self._workspace: Workspace = workspace_files(request.case, self._subjects)
+        strips = session.agent.program.harness.strips if session.agent else ()
+        self._workspace: Workspace = workspace_files(request.case, self._subjects, strips)
         self._folder = session.bundle.run(request.key)
         self._earlier: list[str] = []
 
@@ -205,10 +252,17 @@ class _Run:
             with self._folder.event_log(self._session.redactor.text, self._session.clock) as log:
                 self._log_start(log)
                 result = self._attempt(log)
-                if isinstance(result, _Stopped) and result.again and len(self._earlier) + 1 < ATTEMPTS:
-                    self._earlier.append(self._session.redactor.text(result.reason))
+                why = self._why_again(log, result)
+                if why is not None and len(self._earlier) + 1 < ATTEMPTS:
+                    self._earlier.append(self._session.redactor.text(why))
                     continue
                 return self._finish(log, result, began, started_at)
+
+    def _why_again(self, log: EventLog, result: _Ran | _Stopped) -> str | None:
+        """Why this attempt is worth another one: infrastructure stopped it, or it saw what its arm must not see."""
+        if isinstance(result, _Stopped):
+            return result.reason if result.again else None
+        return self._contaminated(log.events)
 
     def _log_start(self, log: EventLog) -> None:
         request, session = self._request, self._session
@@ -224,6 +278,9 @@ class _Run:
             purpose=request.purpose,
             earlier=list(self._earlier),
             stripped=list(self._workspace.stripped),
+            # Nothing in a sandbox ever sees it, so nothing there can write a block of the transcript that holds.
+            block_key=session.seed.token("transcript-blocks", request.key.label, length=32),
+            **({"agent": session.agent.program.facts()} if session.agent else {}),
         )
 
     @property
@@ -235,7 +292,12 @@ class _Run:
     def _attempt(self, log: EventLog) -> _Ran | _Stopped:
         """One sandbox from its making to its end."""
         session = self._session
-        spec = BoxSpec(session_id=session.session_id, label=self._request.key.label, image=session.image)
+        spec = BoxSpec(
+            session_id=session.session_id,
+            label=self._request.key.label,
+            image=session.image,
+            programs=session.agent.program.volume if session.agent else "",
+        )
         result: _Ran | None = None
         if session.is_over():
             return _CANCELLED
@@ -244,11 +306,11 @@ class _Run:
                 result = self._inside(box, log)
         except Cancelled:
             return _CANCELLED
-        except (SandboxError, ModelError) as error:
+        except (SandboxError, ModelError, McpServerError) as error:
             if session.is_over():
                 return _CANCELLED
             if result is None:
-                again = error.retryable if isinstance(error, ModelError) else True
+                again = error.retryable if isinstance(error, ModelError | McpServerError) else True
                 return _Stopped(Outcome.INFRA_ERROR, str(error), again=again)
             # The run is over and its files are here; a sandbox that would not go is the reaper's affair.
             with session.lock:
@@ -263,19 +325,58 @@ class _Run:
             box.put_skill(skill_files(skill), name=skill_folder(skill))
         box.put_workspace(self._workspace.files)
         facts = box.facts()
-        log.append(
-            "arm_checked", **assert_arm(box, skill, self._workspace), network=facts.network, runtime=facts.runtime
-        )
-        end = Loop(
-            self._request,
-            model=self._model,
-            box=box,
-            log=log,
-            ledger=self._session.ledger,
-            clock=self._session.clock,
-            cancelled=self._session.is_over,
-        ).run()
+
+        def look() -> dict[str, Any]:
+            found = assert_arm(box, skill, self._workspace)
+            if self._request.is_bare:
+                found["image_lines"] = self._image_searched(box)
+            return {**found, "network": facts.network, "runtime": facts.runtime}
+
+        with LookedInto(box, look, lambda found: log.append("arm_checked", **found)) as looked:
+            if self._session.agent:
+                looked.settle()
+                end = self._agent_run(box, log)
+            else:
+                # While the model thinks about its first answer; the first command waits for it.
+                end = self._loop_run(looked, log)
+                looked.settle()
         return _taken_out(box, end)
+
+    def _image_searched(self, box: Box) -> int:
+        """Once a session and skill: an image does not change between runs."""
+        slug, searched = self._request.key.slug, self._session.searched
+        if slug not in searched:
+            searched[slug] = search_image(box, self._subjects)
+        return searched[slug]
+
+    def _loop_run(self, box: Box, log: EventLog) -> LoopEnd:
+        with opened(self._request.case.mcp_servers, self._session.mcp, log) as mcp:
+            return Loop(
+                self._request,
+                model=self._model,
+                box=box,
+                log=log,
+                ledger=self._session.ledger,
+                clock=self._session.clock,
+                cancelled=self._session.is_over,
+                mcp=mcp,
+            ).run()
+
+    def _agent_run(self, box: Box, log: EventLog) -> LoopEnd:
+        session = self._session
+        if session.agent is None:
+            raise ValueError("there is no agent program")
+        with self._folder.gateway_log(session.redactor.text, session.clock) as gateway_log:
+            return AgentRun(
+                self._request,
+                program=session.agent.program,
+                gateway=session.agent.gateway,
+                box=box,
+                log=log,
+                gateway_log=gateway_log,
+                clock=session.clock,
+                cancelled=session.is_over,
+            ).run()
 
     def _finish(self, log: EventLog, result: _Ran | _Stopped, began: int, started_at: str) -> RunRecord:
         """Write what is left, end the log, seal."""
@@ -294,7 +395,7 @@ class _Run:
         log.close()
         events = log.events
         duration_ms = self._session.clock.monotonic_ms() - began
-        metrics = _metrics(events, ran.end if ran else None, files, self._request.skill)
+        metrics = _metrics(events, ran.end if ran else None, files, self._request)
         return self._folder.finish(
             purpose=self._request.purpose,
             skill_type=self._request.skill_type,
@@ -336,9 +437,9 @@ class _Run:
         return " ".join(f"Try {number}: {reason}" for number, reason in enumerate(reasons, 1))
 
     def _contaminated(self, events: Sequence[Event]) -> str | None:
-        if self._request.key.arm is not Arm.WITHOUT_SKILL:
+        if not self._request.is_bare:
             return None
-        return contamination(self._subjects, events, self._request.case)
+        return contamination(self._subjects, events, self._request.case, self._request.skill)
 
     def _fallbacks(self, ran: _Ran | None, files: Sequence[CollectedFile]) -> tuple[FallbackCount, ...]:
         counts = {
@@ -347,8 +448,12 @@ class _Run:
             "files_dropped": sum(not file.kept for file in files),
             "files_refused": len(ran.collected.refused) if ran else 0,
             # A baseline whose skill nobody named could not be searched for it.
-            "contamination_unchecked": int(self._request.key.arm is Arm.WITHOUT_SKILL and not self._subjects),
+            "contamination_unchecked": int(self._request.is_bare and not self._subjects),
         }
+        if self._session.sandbox.facts().kind != "docker":
+            counts["sandbox_other"] = 1
+        if self._session.agent is not None:
+            counts[f"agent_program {self._session.agent.program.text}"] = 1
         own = [FallbackCount(kind=kind, count=count) for kind, count in counts.items() if count]
         return tuple(sorted((*own, *(ran.end.fallbacks if ran else ())), key=lambda item: (item.kind, item.role)))
 
@@ -374,15 +479,21 @@ def _taken_out(box: Box, end: LoopEnd) -> _Ran:
 
 
 def _metrics(
-    events: Sequence[Event], end: LoopEnd | None, files: Sequence[CollectedFile], skill: Skill | None
+    events: Sequence[Event], end: LoopEnd | None, files: Sequence[CollectedFile], request: RunRequest
 ) -> Metrics:
     """metrics.json; what a run without an end used is unknown, never zero."""
+    skill = request.skill
     calls: tuple[ToolCall, ...] = tool_calls(events)
     by_tool: dict[str, int] = {}
     for call in calls:
         by_tool[call.tool] = by_tool.get(call.tool, 0) + 1
     steps = [int(event.data["step"]) for event in events if event.kind == "model_reply"]
     opened = tuple(sorted(str(event.data["path"]) for event in events if event.kind == "skill_opened"))
+    at = [
+        int(event.data["step"])
+        for event in events
+        if event.kind == "skill_opened" and skill is not None and event.data["path"] == skill.skill_md
+    ]
     usage = end.usage if end else None
     return Metrics(
         tool_calls=dict(sorted(by_tool.items())),
@@ -396,5 +507,9 @@ def _metrics(
         cost_usd=end.cost_usd if end else None,
         activated=skill is not None and skill.skill_md in opened,
         opened=opened,
+        exposure="none" if skill is None else request.case.mode,
+        skills_seen=next((int(event.data["skills_seen"]) for event in events if event.kind == "arm_checked"), None),
+        opened_at_step=next((step for step in at if step), None),
+        scripts_run=tuple(sorted(str(event.data["path"]) for event in events if event.kind == "script_run")),
         attempts=sum(event.kind == "attempt" for event in events),
     )

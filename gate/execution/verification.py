@@ -5,18 +5,23 @@ The containers get a copy of the collected workspace; the sealed run is never re
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
-from gate.domain.base import Json, digest_of
+from gate.domain.base import Json, digest_of, sha256_hex
 from gate.domain.checks import Command, OracleCommand
 from gate.domain.evidence import CollectedFile, CommandResult, ProducedCode, RunRecord, Verification
 from gate.domain.sandbox import OneShotResult, OneShotSpec, PutFile
-from gate.domain.suite import Case
+from gate.domain.suite import Case, ServiceProbe
 from gate.errors import SandboxError
 from gate.evidence.bundle import Bundle, load_output
 from gate.evidence.redact import Redactor
+from gate.execution import serve
+from gate.execution.starting import Start, is_startable, start_of
 from gate.protocols import Sandbox
 
 CODE_SECONDS = 30
@@ -25,11 +30,18 @@ SHOWN = 3000
 """R168: at most 3,000 characters of a file or stream are handed on."""
 HTML_CHARACTERS = 200_000
 """As much of a page is parsed; its four parts begin long before."""
-CONVENTIONAL = ("main.py", "app.py", "index.py", "server.py")
-PROGRAMS = (".py", ".sh")
-PAGES = (".html", ".htm")
+LISTEN_SECONDS = 8
+"""How long a program that did not end gets to show that it is a server (K18)."""
 
-_MAIN_GUARD = re.compile(rb"^if\s+__name__\s*==\s*['\"]__main__['\"]\s*:", re.MULTILINE)
+_SERVER = Path(serve.__file__)
+_MAY_SERVE = re.compile(
+    rb"\b(?:listen|serve|serve_forever|run_app|uvicorn|gunicorn|flask|fastapi|http\.server|createServer|bind)\b",
+    re.IGNORECASE,
+)
+_NO_MODULE = (
+    re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'"),
+    re.compile(r"Cannot find (?:module|package) '([^./'][^']*)'"),
+)
 _HOME = "home/"
 # -P (no folder of the script on the path) is part of -I only in newer interpreters; the folder is root's either way.
 _PYTHON = ("/usr/bin/python3", "-I", "-B")
@@ -66,12 +78,12 @@ def verify_run(
     ]
     produced = [file.path for file in record.files if _is_produced(file)]
     verification = Verification(run_seal=record.seal)
-    if commands or any(path.lower().endswith((*PROGRAMS, *PAGES)) for path in produced):
+    if commands or any(map(is_startable, produced)):
         room = _Room(record, bundle, sandbox, image, session_id)
         verification = Verification(
             run_seal=record.seal,
             commands=tuple(room.command(check_id, command) for check_id, command in commands),
-            produced=room.produced(produced),
+            produced=room.produced(produced, case.service),
         )
     if redactor is not None:
         verification = Verification.model_validate(redactor.json(verification.to_json()))
@@ -132,37 +144,84 @@ class _Room:
             reason=self._note,
         )
 
-    def produced(self, paths: Sequence[str]) -> ProducedCode | None:
+    def produced(self, paths: Sequence[str], service: ServiceProbe | None = None) -> ProducedCode | None:
         """Real execution of what the run made (R182-R190); None where it made no program and no page."""
-        if not any(path.lower().endswith((*PROGRAMS, *PAGES)) for path in paths):
+        if not any(map(is_startable, paths)):
             return None
         contents = {file.path: file.data for file in self._files}
-        found = entry_point(self._record.response or "", paths, contents)
-        if found is None:
+        executable = {file.path for file in self._files if file.executable}
+        start = start_of(self._record.response or "", paths, contents, executable)
+        if start is None:
             return ProducedCode(entry_point=None, priority=None, outcome="no_entrypoint")
-        path, priority = found
-        if path.lower().endswith(PAGES):
-            missing = missing_html_parts(contents[path].decode("utf-8", "replace"))
-            return ProducedCode(
-                entry_point=path,
-                priority=priority,
-                outcome="html_broken" if missing else "html_ok",
-                stderr=f"missing: {', '.join(missing)}" if missing else "",
-            )
-        program = "python3" if path.endswith(".py") else "bash"
-        # A name that starts with a dash would be taken for an option.
-        result = self._once("produced", (program, f"./{path}" if path.startswith("-") else path), CODE_SECONDS)
+        if not start.argv:
+            return _looked_at(start, contents[start.path])
+        if service is not None:
+            return self._served(start, service)
+        result = self._once("produced", start.argv, CODE_SECONDS)
         if isinstance(result, str):
-            return ProducedCode(entry_point=path, priority=priority, outcome="infra", stderr=result)
+            return ProducedCode(entry_point=start.path, priority=start.priority, outcome="infra", stderr=result)
+        outcome = _outcome(result, start.program)
+        if outcome == "nonzero" and _missing_module(result.stderr, contents):
+            outcome = "missing_dependency"
+        ports: tuple[int, ...] = ()
+        if outcome == "timeout" and _MAY_SERVE.search(contents.get(start.path, b"")):
+            ports = self._ports(start)
         return ProducedCode(
-            entry_point=path,
-            priority=priority,
-            outcome=_outcome(result, program),
+            entry_point=start.path,
+            priority=start.priority,
+            outcome="long_running" if ports else outcome,
             exit_code=None if result.timed_out else result.exit_code,
             stdout=_shown(result.stdout),
             stderr=_shown(result.stderr),
             timed_out=result.timed_out,
+            ports=ports,
         )
+
+    def _ports(self, start: Start) -> tuple[int, ...]:
+        """The ports that a program opens which did not end: then it is a server and did not hang (K18)."""
+        found = self._serve(start, {"seconds": LISTEN_SECONDS})
+        return () if isinstance(found, str) else tuple(found["ports"])
+
+    def _served(self, start: Start, service: ServiceProbe) -> ProducedCode:
+        """A server that the case says what to ask of: started, asked once, stopped."""
+        found = self._serve(start, {"seconds": service.seconds, "port": service.port, "path": service.path})
+        if isinstance(found, str):
+            return ProducedCode(entry_point=start.path, priority=start.priority, outcome="infra", stderr=found)
+        problem = _service_problem(found, service)
+        return ProducedCode(
+            entry_point=start.path,
+            priority=start.priority,
+            outcome="service_failed" if problem else "service_ok",
+            exit_code=found["ended"],
+            stdout=_shown(str(found["output"]).encode("utf-8", "replace")),
+            stderr=problem,
+            ports=tuple(found["ports"]),
+        )
+
+    def _serve(self, start: Start, job: dict[str, Any]) -> dict[str, Any] | str:
+        """What ``gate.execution.serve`` saw, or why the engine gave no result.
+
+        What it prints comes out of the same container as the program's doings: a program that is written to deceive it
+        could. No verdict rests on it but that of a check which the case's author asks for.
+        """
+        nonce = sha256_hex(f"{self._record.seal}/serve/{start.path}".encode("utf-8", "surrogatepass"))
+        job |= {"argv": list(start.argv), "nonce": nonce, "output": "/tmp/program-output"}  # noqa: S108 - in the sandbox
+        files = (PutFile(path="serve.py", data=_SERVER.read_bytes()),)
+        argv = ("python3", "-I", "-B", "/oracle/serve.py", json.dumps(job))
+        result = self._once("service", argv, float(job["seconds"]) + 15, files)
+        if isinstance(result, str):
+            return result
+        lines = result.stdout.decode("utf-8", "replace").splitlines()
+        last = next((line for line in reversed(lines) if line.startswith(nonce)), None)
+        try:
+            found = json.loads(last.removeprefix(nonce)) if last is not None else None
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            # The program is of one user with what watches it: it killed it, or used up the memory of both.
+            end = "it ran out of memory" if result.oom else "what watches it was stopped"
+            return {"ports": [], "status": None, "body": "", "error": end, "ended": result.exit_code, "output": ""}
+        return found
 
     def _once(
         self, what: str, argv: tuple[str, ...], timeout_s: float, oracle_files: tuple[PutFile, ...] = ()
@@ -202,37 +261,40 @@ def oracle_argv(oracle: OracleCommand) -> tuple[str, ...]:
     return (*in_empty_folder, *isolated, f"/oracle/{oracle.script}", *oracle.args)
 
 
-def entry_point(response: str, paths: Sequence[str], contents: Mapping[str, bytes]) -> tuple[str, int] | None:
-    """Which produced file to run and by which of the five priorities (R183-R187), or None.
-
-    1 named in the final answer, 2 a conventional name, 3 a Python file with a main guard, 4 a page (structure only),
-    5 a shell script. Among equals a program comes before a page, then what is nearest to the workspace's root, then the
-    shortest, then the first by name.
-    """
-    ordered = sorted(paths, key=lambda path: (path.count("/"), len(path), path))
-    python = [path for path in ordered if path.endswith(".py")]
-    pages = [path for path in ordered if path.lower().endswith(PAGES)]
-    scripts = [path for path in ordered if path.endswith(".sh")]
-    programs = [path for path in ordered if path in python or path in scripts]
-    names = [path.rsplit("/", 1)[-1] for path in paths]
-    ranked = (
-        [path for path in [*programs, *pages] if _is_named(path, response, names)],
-        [path for name in CONVENTIONAL for path in python if path.rsplit("/", 1)[-1] == name],
-        [path for path in python if _MAIN_GUARD.search(contents.get(path, b""))],
-        pages,
-        scripts,
+def _looked_at(start: Start, data: bytes) -> ProducedCode:
+    missing = missing_html_parts(data.decode("utf-8", "replace"))
+    return ProducedCode(
+        entry_point=start.path,
+        priority=start.priority,
+        outcome="html_broken" if missing else "html_ok",
+        stderr=f"missing: {', '.join(missing)}" if missing else "",
     )
-    return next(((found[0], priority) for priority, found in enumerate(ranked, 1) if found), None)
 
 
-def _is_named(path: str, response: str, names: Sequence[str]) -> bool:
-    """Whether the answer names a file by its path, or by its bare name where only one file has it."""
-    name = path.rsplit("/", 1)[-1]
-    spellings = {path, name} if names.count(name) == 1 else {path}
-    return any(
-        re.search(rf"(?:(?<![\w./-])|(?<=/work/)|(?<=\./)(?<![\w./-]\./)){re.escape(one)}(?![\w/-]|\.\w)", response)
-        for one in spellings
-    )
+def _service_problem(found: Mapping[str, Any], service: ServiceProbe) -> str:
+    """What is wrong with what a server answered, as a clause; empty where nothing is."""
+    if found["status"] is None:
+        ended = f"; the program had ended with exit code {found['ended']}" if found["ended"] is not None else ""
+        why = f": {found['error']}" if found["error"] else ""
+        opened = f" (open: {', '.join(map(str, found['ports']))})" if found["ports"] else ""
+        return f"port {service.port} gave no answer within {service.seconds:g} s{opened}{why}{ended}"
+    if found["status"] != service.status:
+        return f"port {service.port} answered {found['status']}, {service.status} was expected"
+    if service.contains not in str(found["body"]):
+        return f"the answer of port {service.port} does not hold {service.contains[:200]!r}"
+    return ""
+
+
+def _missing_module(stderr: bytes, contents: Mapping[str, bytes]) -> str | None:
+    """The package that a program misses and that none of the files of the workspace is; None where that is not it."""
+    text = stderr.decode("utf-8", "replace")
+    for pattern in _NO_MODULE:
+        found = pattern.search(text)
+        if found is not None:
+            name = re.split(r"[./]", found[1])[0]
+            own = any(name in (path.split("/")[0], path.rsplit("/", 1)[-1].rsplit(".", 1)[0]) for path in contents)
+            return None if own else name
+    return None
 
 
 def _outcome(result: OneShotResult, program: str) -> str:
@@ -243,10 +305,12 @@ def _outcome(result: OneShotResult, program: str) -> str:
     if result.exit_code == 0:
         return "ok"
     code = result.exit_code or 0
+    if code == 137 and result.truncated:
+        return "output_flood"
     if code > 128:
         return "signal"
     # bash gives these codes for a command inside the script too: there they are the script's own failure.
-    return "missing_runtime" if program != "bash" and code in (126, 127) and not result.stdout else "nonzero"
+    return "missing_runtime" if not program.endswith("bash") and code in (126, 127) and not result.stdout else "nonzero"
 
 
 def _shown(stream: bytes) -> str:

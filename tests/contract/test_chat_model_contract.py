@@ -1,4 +1,4 @@
-"""What every ChatModel does, whichever provider is behind it: both adapters over real HTTP, and the fake of the seam."""
+"""What every ChatModel does, whichever protocol is behind it: the adapters over real HTTP, and the fake of the seam."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gate.adapters import model_calls
 from gate.adapters.anthropic_model import AnthropicModel
 from gate.adapters.model_calls import Retry
 from gate.adapters.openai_model import OpenAIModel
+from gate.adapters.openai_responses_model import OpenAIResponsesModel
 from gate.domain.chat import (
     ChatReply,
     ChatRequest,
@@ -100,7 +101,18 @@ def anthropic_at(url: str, waits: Waits, **options: Any) -> ChatModel:
     )
 
 
-@pytest.fixture(params=[openai_at, anthropic_at], ids=["openai", "anthropic"])
+def responses_at(url: str, waits: Waits, **options: Any) -> ChatModel:
+    return OpenAIResponsesModel(
+        "openai-responses@test:scripted-1",
+        "scripted-1",
+        api_key=SecretStr(KEY),
+        base_url=f"{url}/v1",
+        retry=Retry(sleep=waits, jitter=lambda: 0.0),
+        **options,
+    )
+
+
+@pytest.fixture(params=[openai_at, responses_at, anthropic_at], ids=["openai", "responses", "anthropic"])
 def adapter(request: pytest.FixtureRequest) -> Adapter:
     made: Adapter = request.param
     return made
@@ -251,8 +263,9 @@ def test_a_schema_that_no_provider_enforces_is_not_called_native(adapter: Adapte
         (scripted.unauthorized(), "auth", "key"),
         (scripted.forbidden(), "auth", "key"),
         (scripted.no_such_model(), "not_found", "model"),
-        (scripted.context_too_long(), "bad_request", "prompt is too long"),
-        (scripted.too_large(), "bad_request", "maximum size"),
+        (scripted.context_too_long(), "context_length", "prompt is too long"),
+        (scripted.too_large(), "context_length", "maximum size"),
+        (scripted.HttpError(400, "the request exceeds the available context size"), "context_length", "context size"),
         (scripted.quota_exceeded(), "quota", "credit"),
         (scripted.HttpError(402, "No credit."), "quota", "credit"),
         (scripted.HttpError(451, "Not here."), "bad_request", "Not here"),
@@ -347,7 +360,7 @@ def test_input_tokens_hold_the_cached_ones(adapter: Adapter) -> None:
 
 def test_a_server_that_refuses_the_schema_is_asked_without_it_once_and_this_is_reported(adapter: Adapter) -> None:
     def old_server(asked: scripted.Request) -> scripted.Answer:
-        for name in ("response_format", "output_config"):
+        for name in ("response_format", "output_config", "text"):
             if name in asked.body:
                 return scripted.unsupported_parameter(name)
         return Reply("{}")
@@ -449,3 +462,56 @@ def test_many_threads_may_ask_one_client(adapter: Adapter) -> None:
         texts = [f"message {number}" for number in range(40)]
         said = pool.map(lambda text: its.model.complete(request(Message(role="user", text=text))).text, texts)
         assert list(said) == texts
+
+
+LONG = 20_000
+"""Output tokens from which on a reply is asked for as a stream."""
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply("Hello, Wörld. " * 9),
+        Reply("", (scripted.ToolCall("bash", {"command": "ls -la"}, "id-1"), scripted.ToolCall("bash", {}, "id-2"))),
+        Reply("First.", (scripted.ToolCall("bash", {"command": "x" * 100}, "id-1"),)),
+        Reply("cut", finish="length"),
+        Reply("I will not.", finish="refusal"),
+        Reply("x", usage=scripted.Usage(50, 7, cache_read_tokens=20)),
+        Reply("x", usage="omitted"),
+    ],
+)
+def test_a_reply_is_the_same_whether_it_comes_as_a_stream_or_not(adapter: Adapter, reply: Reply) -> None:
+    with talk(adapter, reply) as its:
+        plain = its.model.complete(request(tools=(BASH,)))
+        streamed = its.model.complete(request(tools=(BASH,), max_output_tokens=LONG))
+        assert [asked.stream for asked in its.server.requests] == [False, True]
+    if plain.usage is not None:  # a stand-in for a tokenizer: the question is longer by its parameters
+        assert streamed.usage is not None
+        plain = plain.model_copy(update={"usage": streamed.usage})
+    assert streamed == plain
+
+
+def test_a_request_that_was_lost_is_sent_again_as_a_stream(adapter: Adapter) -> None:
+    with talk(adapter, scripted.first(1, scripted.Dropped("middle"), then=Reply("At last."))) as its:
+        reply = its.model.complete(request())
+        assert [asked.stream for asked in its.server.requests] == [False, True]
+    assert (reply.text, reply.attempts, reply.provider_retries, reply.unknown_attempts) == ("At last.", 2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [scripted.Truncated(), scripted.Dropped("middle"), scripted.ErrorInStream(scripted.HttpError(529, "Overloaded."))],
+)
+def test_a_stream_that_breaks_off_is_no_reply(adapter: Adapter, fault: scripted.Fault) -> None:
+    with talk(adapter, fault) as its, pytest.raises(ModelError) as caught:
+        its.model.complete(request(max_output_tokens=LONG))
+    assert caught.value.kind in ("connection", "overload", "malformed")
+    assert caught.value.attempts == 3
+
+
+def test_a_provider_that_answers_in_streams_only_is_asked_for_one(adapter: Adapter) -> None:
+    def only_streams(asked: scripted.Request) -> scripted.Answer:
+        return Reply("Fine.") if asked.stream else scripted.HttpError(400, "This model only supports streaming.")
+
+    with talk(adapter, only_streams) as its:
+        assert its.model.complete(request()).text == "Fine."

@@ -9,19 +9,22 @@ import hashlib
 import threading
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from gate.adapters.bubblewrap_sandbox import BubblewrapSandbox
 from gate.adapters.docker_sandbox import DockerSandbox
 from gate.domain.sandbox import BoxSpec, OneShotSpec, PutFile
 from gate.errors import BoxDeadError, SandboxError
 from gate.protocols import Sandbox
+from tests.conftest import require_bubblewrap
 from tests.fakes.sandbox import SENTINEL, Command, Ran, ScriptedBox, ScriptedSandbox
 
 IMAGE = "skill-gate-sandbox:dev"
 
 
-def emulated(box: ScriptedBox, command: Command) -> Ran | bytes | str:  # noqa: PLR0911 - one answer a command
+def emulated(box: ScriptedBox, command: Command) -> Ran | bytes | str:  # noqa: C901, PLR0911 - one answer a command
     """What the commands of this file do."""
     match command.argv:
         case ("cat",):
@@ -48,6 +51,8 @@ def emulated(box: ScriptedBox, command: Command) -> Ran | bytes | str:  # noqa: 
             return Ran(stdout=b"out", stderr=b"err", exit_code=3)
         case ("sh", "-c", "echo begin; seq 100000; echo end"):
             return Ran(stdout=b"begin\n" + b"".join(b"%d\n" % n for n in range(1, 100_001)) + b"end\n")
+        case ("echo", words):
+            return f"{words}\n"
         case ("pwd",):
             return "/work\n"
         case _:
@@ -61,8 +66,12 @@ def docker_sandbox() -> Iterator[DockerSandbox]:
     sandbox.close()
 
 
-@pytest.fixture(params=["scripted", pytest.param("docker", marks=pytest.mark.docker)])
-def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+@pytest.fixture(params=["scripted", "bubblewrap", pytest.param("docker", marks=pytest.mark.docker)])
+def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
+    if request.param == "bubblewrap":
+        require_bubblewrap()
+        yield BubblewrapSandbox(tmp_path / "sandboxes")
+        return
     if request.param == "docker":
         real: DockerSandbox = request.getfixturevalue("docker_sandbox")
         yield real
@@ -89,7 +98,8 @@ def text_file(path: str, text: str, *, executable: bool = False) -> PutFile:
 def test_a_sandbox_says_what_it_is(sandbox: Sandbox) -> None:
     facts = sandbox.facts()
 
-    assert facts.kind == "docker"
+    assert facts.kind in ("docker", "bubblewrap")
+    assert facts.weaker == (facts.kind == "bubblewrap")
     assert facts.description
 
 
@@ -198,6 +208,35 @@ def test_a_command_that_takes_too_long_is_ended_and_the_box_goes_on(sandbox: San
     with sandbox.open(spec) as box:
         assert box.exec(["sleep", "1000"], timeout_s=0.5).timed_out
         assert box.exec(["pwd"], timeout_s=20).exit_code == 0
+
+
+def test_a_program_of_the_gate_is_held_by_both_ends(sandbox: Sandbox, spec: BoxSpec) -> None:
+    if sandbox.facts().kind == "bubblewrap":
+        with sandbox.open(spec) as box, pytest.raises(SandboxError, match="need sandboxes of Docker"):
+            box.connect(["cat"])
+        return
+    with sandbox.open(spec) as box, box.connect(["cat"]) as channel:
+        sent = bytes(range(256)) * 2_000
+        threading.Thread(target=channel.write, args=(sent,)).start()
+        read = b""
+        while len(read) < len(sent):
+            read += channel.read()
+        assert read == sent
+        assert box.exec(["echo", "beside it"], timeout_s=30).stdout == b"beside it\n"
+        channel.close()
+        channel.close()
+        with pytest.raises(SandboxError):
+            channel.write(b"x" * 1_000_000)
+
+
+def test_the_end_of_a_program_of_the_gate_is_the_end_of_its_output(sandbox: Sandbox, spec: BoxSpec) -> None:
+    if sandbox.facts().kind == "bubblewrap":
+        return
+    with sandbox.open(spec) as box, box.connect(["sh", "-c", "printf done; printf wrong >&2"]) as channel:
+        read = b""
+        while piece := channel.read():
+            read += piece
+        assert read == b"done"
 
 
 def test_what_commands_wrote_is_collected_sorted_and_without_the_gates_own_files(

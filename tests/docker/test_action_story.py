@@ -122,9 +122,8 @@ def scene(
 ) -> Iterator[Scene]:
     """Everything that a pull request needs, reachable from containers for as long as the block lasts."""
     address = bridge_address(engine)
-    steps = {"agent": agent} if agent else {}
     with (
-        ScriptedServer(generic.scenario(**steps)) as server,
+        ScriptedServer(generic.scenario(agent=agent or generic.reader)) as server,
         BridgedGitHub() as github,
         Forwarder(address, int(server.url.rpartition(":")[2])) as models,
         Forwarder(address, int(github.url.rpartition(":")[2])) as api,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -37,6 +38,20 @@ def test_the_comment_shows_a_pass_a_fail_with_its_rule_and_why(demo: Path) -> No
     for figures in ("20/28 assertions in 8/8 runs", "28/28 assertions in 8/8 runs", "6/8 assertions in 2/2 runs"):
         assert figures in comment
     assert len(comment) <= 65_536
+
+
+def test_the_comment_names_the_evidence_line_of_each_graded_line_and_the_page_has_it(demo: Path) -> None:
+    report = json.loads((demo / "result/report.json").read_text())
+    page = (demo / "result/report.html").read_text()
+    comment = (demo / "result/report.md").read_text().rpartition("<sub>")[0]
+    named = re.findall(r"`report\.html#([^`]+)`", comment)
+    assert len(named) == sum(len(skill["triage"]) for skill in report["skills"])
+    assert [anchor for anchor in named if f'id="{anchor}"' not in page] == []
+    rows = [row for skill in report["skills"] for run in skill["evidence"] for row in run["rows"]]
+    assert sum(run["left_out"] for skill in report["skills"] for run in skill["evidence"]) == 0
+    passed = [row for row in rows if row["kind"] == "expectation" and row["status"] == "passed"]
+    assert passed
+    assert all(row["cites"] for row in passed), "no pass of a judge without a line that people can look up"
 
 
 @pytest.mark.requirements("R113", "R114", "R117", "R119", "R130")

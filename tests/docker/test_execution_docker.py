@@ -17,7 +17,7 @@ from gate.domain.checks import Check, Command
 from gate.domain.evidence import Outcome, RunRecord
 from gate.domain.plan import Arm, RunRequest
 from gate.domain.seeding import SessionSeed
-from gate.domain.suite import Case, FixtureFile
+from gate.domain.suite import Case, FixtureFile, ServiceProbe
 from gate.errors import Cancelled
 from gate.evidence.bundle import Bundle
 from gate.evidence.redact import Redactor
@@ -74,13 +74,14 @@ def _execute(
     *,
     cancelled: threading.Event | None = None,
     session_id: str = "",
+    image: str = IMAGE,
 ) -> list[RunRecord]:
     session_id = session_id or f"test-{uuid4().hex[:8]}"
     return execute(
         requests,
         session_id=session_id,
         run_date="2026-01-31",
-        image=sandbox.resolve_image(IMAGE),
+        image=sandbox.resolve_image(image),
         jobs=2,
         sandbox=sandbox,
         models=Models(lambda role: ScriptedChat(script)),
@@ -236,3 +237,93 @@ def test_a_cancelled_session_leaves_nothing_on_the_engine(sandbox: DockerSandbox
     label = {"label": f"gate.session={session_id}"}
     assert engine.api.containers(all=True, filters=label) == []
     assert not engine.api.volumes(filters=label)["Volumes"]
+
+
+SERVER = b"""import http.server
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+print("up", flush=True)
+http.server.HTTPServer(("127.0.0.1", 8123), Hello).serve_forever()
+"""
+
+
+@pytest.mark.requirements("R190")
+@pytest.mark.parametrize(
+    ("service", "program", "outcome"),
+    [
+        (ServiceProbe(port=8123, contains="hello"), SERVER, "service_ok"),
+        (ServiceProbe(port=8123, path="/", status=404), SERVER, "service_failed"),
+        (ServiceProbe(port=8124, seconds=2), SERVER, "service_failed"),
+        (ServiceProbe(port=8123, seconds=10), b"import os, signal\nos.kill(-1, signal.SIGKILL)\n", "service_failed"),
+    ],
+)
+def test_a_produced_server_is_asked_once_in_a_container_of_its_own_and_is_gone_afterwards(
+    sandbox: DockerSandbox, tmp_path: Path, service: ServiceProbe, program: bytes, outcome: str
+) -> None:
+    case = a_case(service=service)
+    write = use("write_file", {"path": "server.py", "content": program.decode()})
+    [record] = _execute([a_request(case=case)], [write, "Done."], sandbox, tmp_path)
+    session_id = f"verify-{uuid4().hex[:8]}"
+    found = verify_run(
+        record,
+        case,
+        bundle=Bundle(tmp_path),
+        sandbox=sandbox,
+        image=sandbox.resolve_image(IMAGE),
+        session_id=session_id,
+    )
+    assert found.produced is not None
+    assert found.produced.outcome == outcome, found.produced
+    assert sandbox.reap(session_id).removed_containers == 0
+
+
+@pytest.mark.requirements("R8", "R26")
+def test_the_same_run_twice_in_real_sandboxes_gives_the_same_bytes_apart_from_the_clock(
+    sandbox: DockerSandbox, tmp_path: Path
+) -> None:
+    def agent(request: ChatRequest) -> ChatReply | str:
+        done = sum(message.role == "assistant" for message in request.messages)
+        commands = [
+            "ls -R /skills/sums; id; env | sort",
+            "cat /skills/sums/SKILL.md",
+            "echo $RANDOM > /dev/null; ps ax | wc -l",
+        ]
+        return use("bash", {"command": commands[done]}) if done < len(commands) else "The sum is 3."
+
+    texts = []
+    for name in ("one", "two"):
+        requests = [a_request(arm) for arm in (Arm.WITH_SKILL, Arm.WITHOUT_SKILL)]
+        records = _execute(requests, agent, sandbox, tmp_path / name)
+        assert [record.outcome for record in records] == [Outcome.COMPLETED] * 2
+        texts.append(
+            [(tmp_path / name / record.key.folder / "outputs/transcript.md").read_bytes() for record in records]
+        )
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.requirements("R16", "R23")
+def test_an_image_with_the_skill_built_in_gives_no_baseline_and_says_where_it_lies(
+    sandbox: DockerSandbox, tmp_path: Path, engine: Any
+) -> None:
+    text = sums_skill().text.replace("'", "")
+    made = engine.containers.run(
+        IMAGE, ["sh", "-c", f"mkdir -p /opt/baked && printf '%s' '{text}' > /opt/baked/README"], detach=True
+    )
+    made.wait()
+    tag = uuid4().hex[:8]
+    made.commit(repository="skill-gate-test-baked", tag=tag)
+    made.remove()
+    try:
+        requests = [a_request(arm) for arm in (Arm.WITH_SKILL, Arm.WITHOUT_SKILL)]
+        with_skill, without = _execute(
+            requests, _turns("The sum is 3."), sandbox, tmp_path, image=f"skill-gate-test-baked:{tag}"
+        )
+    finally:
+        engine.api.remove_image(f"skill-gate-test-baked:{tag}", force=True)
+
+    assert with_skill.completed, with_skill.reason
+    assert without.outcome is Outcome.INFRA_ERROR
+    assert "itself holds the skill under test: /opt/baked/README" in without.reason

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gate.adapters.docker_sandbox import DockerSandbox
-from gate.domain.sandbox import ExecResult, OneShotSpec
+from gate.domain.sandbox import BoxSpec, ExecResult, OneShotSpec
 from gate.errors import BoxDeadError, SandboxError
 from gate.protocols import Box
 from tests.docker.conftest import IMAGE, OpenBox
@@ -295,3 +295,52 @@ def test_an_image_in_which_nothing_can_run_is_named_as_the_cause(engine: DockerC
             pass
     finally:
         engine.api.remove_image("skill-gate-test-bare:latest", force=True)
+
+
+def test_an_image_that_lacks_a_program_is_named_with_it_and_asked_only_once(
+    engine: DockerClient, open_box: OpenBox, session_id: str
+) -> None:
+    made = engine.containers.run(IMAGE, ["rm", "/usr/bin/find", "/usr/bin/sha256sum"], detach=True)
+    made.wait()
+    image = made.commit(repository="skill-gate-test-lacking", tag=session_id)
+    made.remove()
+    try:
+        for _ in range(2):
+            with (
+                pytest.raises(SandboxError, match="lacks find, sha256sum, which the gate needs") as caught,
+                open_box(image=f"skill-gate-test-lacking:{session_id}"),
+            ):
+                pass
+            assert "GNU coreutils and findutils" in caught.value.remedy
+        assert image.id
+    finally:
+        engine.api.remove_image(f"skill-gate-test-lacking:{session_id}", force=True)
+
+
+def test_a_box_is_asleep_after_a_collection_until_something_is_asked_of_it(
+    engine: DockerClient, open_box: OpenBox
+) -> None:
+    with open_box() as box:
+        box.collect()
+        assert engine.containers.get(box.facts().container).status == "paused"
+        assert is_alive(box)
+        assert engine.containers.get(box.facts().container).status == "running"
+        box.collect()
+        from gate.domain.sandbox import PutFile
+
+        box.put_workspace([PutFile(path="late", data=b"x")])
+        assert [item.path for item in box.collect().files] == ["late"]
+
+
+def test_a_full_disk_of_the_engine_is_told_before_anything_is_run(
+    session_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gate.adapters.docker_sandbox import sandbox as module
+
+    monkeypatch.setattr(module, "_LEAST_DISK", 1 << 60)
+    fresh = DockerSandbox()
+    spec = BoxSpec(session_id=session_id, label="l", image=IMAGE)
+    with pytest.raises(SandboxError, match="MiB are free where the Docker engine") as caught, fresh.open(spec):
+        pass
+    fresh.close()
+    assert "docker system df" in caught.value.remedy

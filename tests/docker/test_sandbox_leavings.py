@@ -166,6 +166,29 @@ def test_a_container_that_appears_after_its_creation_was_given_up_is_taken_over(
     assert left(engine, session_id) == []
 
 
+def test_what_the_engine_makes_for_an_owner_that_has_died_in_the_meantime_is_found_too(
+    engine: DockerClient, real_sandbox: DockerSandbox, session_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last call of a gate that was killed may still be under way in the engine while the reaper looks."""
+    labels = {"gate.session": session_id, "gate.owner": "elsewhere:boot:1", "gate.expires": "1"}
+    real = leavings._remove_volume
+    late: list[str] = []
+
+    def remove(*arguments: Any) -> list[str]:
+        if not late:
+            made = engine.containers.create(IMAGE, ["sleep", "600"], labels=labels, network_mode="none")
+            late.append(str(made.id))
+        return real(*arguments)
+
+    monkeypatch.setattr(leavings, "_remove_volume", remove)
+    with volume(engine, f"{session_id}-first", labels):
+        report = real_sandbox.reap()
+
+    assert late
+    assert report.failed == ()
+    assert left(engine, session_id) == []
+
+
 def test_the_reaper_says_what_it_could_not_remove(
     engine: DockerClient, real_sandbox: DockerSandbox, session_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

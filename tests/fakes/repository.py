@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from gate.domain.base import sha256_hex
+from gate.domain.findings import Finding
 from gate.domain.skill import SUBMODULE, SkillFile
 from gate.errors import RepositoryError
 
@@ -162,8 +163,20 @@ class FakeRepository:
             files.append(SkillFile(path=shown, mode=mode, sha256=sha256_hex(data), size_bytes=len(data), data=data))
         return tuple(files)
 
-    def is_dirty(self) -> bool:
+    def links(self, commit: str) -> list[tuple[str, str]]:
+        return [(path, blob) for path, mode, blob in self.tree(commit) if mode == "120000"]
+
+    def ending(self, commit: str, ends: tuple[str, ...]) -> list[str]:
+        return sorted(path for path in self.paths(commit) if path.endswith(ends))
+
+    def is_dirty(self, under: Sequence[str] = ()) -> bool:
         return self._dirty
+
+    def checked_out_from(self) -> str:
+        return ""
+
+    def remarks(self) -> tuple[Finding, ...]:
+        return ()
 
 
 class GitFolder:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,9 +16,11 @@ from gate.domain.sandbox import (
     BoxSpec,
     Collected,
     CollectedBlob,
+    Examined,
     ExecResult,
     OneShotResult,
     OneShotSpec,
+    ProgramFile,
     PutFile,
     ReapReport,
     SandboxFacts,
@@ -59,6 +63,35 @@ def command_not_found(box: ScriptedBox, command: Command) -> Ran:
     """The default program: a sandbox in which nothing is installed."""
     del box
     return Ran(stderr=f"{command.argv[0]}: command not found\n".encode(), exit_code=127)
+
+
+class ProcessChannel:
+    """``gate.protocols.Channel`` to a real process."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+        )
+
+    def read(self) -> bytes:
+        """The next bytes that it printed."""
+        assert self._process.stdout is not None
+        return os.read(self._process.stdout.fileno(), 65_536)
+
+    def write(self, data: bytes) -> None:
+        """Give it all of ``data``."""
+        assert self._process.stdin is not None
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._process.stdin.fileno(), view) :]
+        except OSError as error:
+            raise SandboxError(f"A program in the sandbox takes nothing more: {error}") from error
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._process.kill()
+        self._process.wait()
 
 
 @dataclass
@@ -142,6 +175,16 @@ class ScriptedBox:
             oom=ran.oom,
         )
 
+    @contextmanager
+    def connect(self, argv: Sequence[str]) -> Iterator[ProcessChannel]:
+        """As ``gate.protocols.Box.connect``: a process of this machine, since pipes cannot be made of dictionaries."""
+        self._alive()
+        channel = ProcessChannel(argv)
+        try:
+            yield channel
+        finally:
+            channel.close()
+
     def collect(self, *, max_bytes: int = 20_000_000, max_files: int = 2_000) -> Collected:
         """As ``gate.protocols.Box.collect``."""
         self._alive()
@@ -212,6 +255,7 @@ class ScriptedSandbox:
         self.fail_open: list[SandboxError] = []
         """Errors for the next calls of ``open`` and ``run_once``, first in first out: an engine that fails in passing."""
         self.killed_sessions: set[str] = set()
+        self.installed: list[tuple[str, tuple[ProgramFile, ...]]] = []
 
     def __enter__(self) -> Self:
         """Use as a block, so that open boxes are noticed."""
@@ -235,6 +279,10 @@ class ScriptedSandbox:
         """Says that it is a script."""
         return SandboxFacts(kind="docker", description="scripted, in memory")
 
+    def examine(self) -> tuple[Examined, ...]:
+        """As ``gate.protocols.Sandbox.examine``."""
+        return (Examined(name="engine", state="ok", text=self.facts().description),)
+
     def resolve_image(self, image: str) -> str:
         """As ``gate.protocols.Sandbox.resolve_image``; an id stands for itself."""
         if image in self.images.values():
@@ -242,6 +290,12 @@ class ScriptedSandbox:
         if image not in self.images:
             raise SandboxError(f"The sandbox image {image} is not there.", remedy="Name it in `images`.")
         return self.images[image]
+
+    def install(self, image: str, session_id: str, files: Sequence[ProgramFile]) -> str:
+        """As ``gate.protocols.Sandbox.install``; keeps what was asked."""
+        self.resolve_image(image)
+        self.installed.append((session_id, tuple(files)))
+        return f"programs-{len(self.installed)}"
 
     @contextmanager
     def open(self, spec: BoxSpec) -> Iterator[ScriptedBox]:

@@ -50,11 +50,12 @@ def check_relative(path: str) -> str | None:
     return None
 
 
-def pack(files: Sequence[PutFile], *, owner: int, under: str = "") -> bytes:
+def pack(files: Sequence[PutFile], *, owner: int, under: str = "", sentinel: bytes = b"") -> bytes:
     """A tar of ``files`` and their folders, owned by uid and gid ``owner``; the same input gives the same bytes.
 
-    ``under`` is a folder that everything is put below. Raises SandboxError for a path that leaves its folder, and for two
-    files of one path.
+    ``under`` is a folder that everything is put below. With a ``sentinel`` it is the first archive of ``/work``: the home
+    folder, and the sentinel in a folder of root's, which tools cannot empty, stand before the files. Raises SandboxError
+    for a path that leaves its folder, and for two files of one path.
     """
     paths = [f"{under}/{item.path}" if under else item.path for item in files]
     for item, path in zip(files, paths, strict=True):
@@ -71,6 +72,8 @@ def pack(files: Sequence[PutFile], *, owner: int, under: str = "") -> bytes:
         raise SandboxError(f"Two of the files to put into the sandbox have one path: {twice[0]!r}.")
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        if sentinel:
+            _add_home(tar, sentinel, owner)
         for folder in sorted(folders):
             tar.addfile(_member(folder, owner, 0o755, tarfile.DIRTYPE))
         for item, path in zip(files, paths, strict=True):
@@ -80,16 +83,12 @@ def pack(files: Sequence[PutFile], *, owner: int, under: str = "") -> bytes:
     return buffer.getvalue()
 
 
-def pack_home(sentinel: bytes, *, owner: int) -> bytes:
-    """The first archive of ``/work``: the home folder, and the sentinel in a folder of root's, which tools cannot empty."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        tar.addfile(_member("home", owner, 0o700, tarfile.DIRTYPE))
-        tar.addfile(_member(SENTINEL_FOLDER, 0, 0o755, tarfile.DIRTYPE))
-        info = _member(SENTINEL, 0, 0o444, tarfile.REGTYPE)
-        info.size = len(sentinel)
-        tar.addfile(info, io.BytesIO(sentinel))
-    return buffer.getvalue()
+def _add_home(tar: tarfile.TarFile, sentinel: bytes, owner: int) -> None:
+    tar.addfile(_member("home", owner, 0o700, tarfile.DIRTYPE))
+    tar.addfile(_member(SENTINEL_FOLDER, 0, 0o755, tarfile.DIRTYPE))
+    info = _member(SENTINEL, 0, 0o444, tarfile.REGTYPE)
+    info.size = len(sentinel)
+    tar.addfile(info, io.BytesIO(sentinel))
 
 
 def _member(path: str, owner: int, mode: int, kind: bytes) -> tarfile.TarInfo:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gate.adapters.docker_sandbox import archives, creation, streams
+from gate.adapters.docker_sandbox.channel import DockerChannel
 from gate.adapters.docker_sandbox.creation import SKILLS, TOOL_UID, WORK
 from gate.adapters.docker_sandbox.engine import Engine, EngineRefusal, noted, reason, retried, speaking
 from gate.domain.sandbox import BoxFacts, ExecResult
@@ -74,6 +75,9 @@ class DockerBox:
         self._is_cancelled = is_cancelled
         self._sentinel = secrets.token_hex(16).encode()
         self._condemned: BoxDeadError | None = None
+        self._seen: dict[str, Any] | None = None
+        self._settled = False
+        self._asleep = False
         self._closed = False
         self._used = False
         self._oom_kills = 0
@@ -82,7 +86,9 @@ class DockerBox:
 
     def facts(self) -> BoxFacts:
         """What the engine says about it."""
-        seen = self._inspect()
+        self._raise_if_closed()
+        # None of it changes while it runs.
+        seen = self._seen or self._inspect()
         host = seen.get("HostConfig", {})
         return BoxFacts(
             container=str(seen["Id"]),
@@ -106,9 +112,14 @@ class DockerBox:
 
     # --- files in
 
-    def settle(self) -> None:
-        """Put the home folder and the sentinel. After the start: what is put into a volume in memory before it is lost."""
-        self._put(archives.pack_home(self._sentinel, owner=TOOL_UID), WORK)
+    def _settle(self) -> None:
+        """Put the home folder and the sentinel, unless they came with the first files.
+
+        After the start: what is put into a volume in memory before it is lost. Late, because every archive that an engine
+        takes costs as much as a command.
+        """
+        if not self._settled:
+            self.put_workspace(())
 
     def put_skill(self, files: Sequence[PutFile], *, name: str) -> None:
         """Put a skill at ``/skills/<name>``: root's, folders 0755, files 0644, or 0755 where executable."""
@@ -122,11 +133,15 @@ class DockerBox:
         """Put files into ``/work``, owned by the tool uid."""
         if any(item.path.split("/")[0] == archives.SENTINEL_FOLDER for item in files):
             raise SandboxError(f"The name {archives.SENTINEL_FOLDER} in the workspace belongs to the gate.")
-        if files:
-            self._put(archives.pack(files, owner=TOOL_UID), WORK)
+        if self._settled and not files:
+            return
+        sentinel = b"" if self._settled else self._sentinel
+        self._put(archives.pack(files, owner=TOOL_UID, sentinel=sentinel), WORK)
+        self._settled = True
 
     def _put(self, archive: bytes, folder: str) -> None:
         self._raise_if_condemned()
+        self._wake()
         with speaking(f"Files could not be put into {folder} of the sandbox"):
             done = retried(lambda: self._engine.api.put_archive(self._container, folder, archive))
         # A container that has stopped takes the files too, into the layer under its volumes, and says nothing.
@@ -145,9 +160,11 @@ class DockerBox:
         After a time-out every process of the tool uid is killed, also those of earlier calls.
         """
         self._raise_if_condemned()
-        impossible = _impossible(argv)
-        if impossible:
-            return _refused(impossible)
+        why = impossible(argv)
+        if why:
+            return refused(why)
+        self._settle()
+        self._wake()
         self._used = True
         ran = self._start(argv, timeout_s, stdin, output_cap_bytes)
         timed_out = ran.end is streams.End.DEADLINE or (
@@ -175,6 +192,23 @@ class DockerBox:
             oom=exit_code == _KILLED and not timed_out and ran.end is streams.End.CLOSED and self._memory_ran_out(),
             duration_ms=round(ran.seconds * 1000),
         )
+
+    @contextlib.contextmanager
+    def connect(self, argv: Sequence[str]) -> Iterator[DockerChannel]:
+        """Run a program as the keeper and hold both its ends. See ``gate.protocols.Box.connect``."""
+        self._raise_if_condemned()
+        self._settle()
+        self._wake()
+        try:
+            exec_id = self._create_exec(argv, creation.KEEPER_UID, with_stdin=True)
+            sock, early = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
+        except EngineRefusal as refusal:
+            raise SandboxError(f"A program could not be started in the sandbox: {refusal.text}") from refusal
+        channel = DockerChannel(sock, early)
+        try:
+            yield channel
+        finally:
+            channel.close()
 
     def _start(self, argv: Sequence[str], timeout_s: float, stdin: bytes, cap: int) -> _Ran:
         """Run it, again where its process did not start (which is known for sure: the start mark is missing)."""
@@ -359,7 +393,8 @@ class DockerBox:
 
         with speaking("The Docker engine does not say how the sandbox is"):
             try:
-                state = self._engine.api.inspect_container(self._container)["State"]
+                self._seen = dict(self._engine.api.inspect_container(self._container))
+                state = self._seen["State"]
             except NotFound:
                 state = None
         if state is not None and state.get("Running"):
@@ -407,14 +442,23 @@ class DockerBox:
     # --- files out
 
     def collect(self, *, max_bytes: int = 20_000_000, max_files: int = 2_000) -> Collected:
-        """Take ``/work`` out. See ``gate.protocols.Box.collect``; what is taken is in ``archives.collect_members``."""
+        """Take ``/work`` out. See ``gate.protocols.Box.collect``; what is taken is in ``archives.collect_members``.
+
+        It stays paused afterwards, until something else is asked of it: most boxes have nothing more to do.
+        """
+        self._raise_if_closed()
+        if self._condemned is None:
+            self._settle()
         before = self._inspect()["State"]
         if not before.get("Running"):
             self._raise_if_condemned()
             self._raise_if_dead()
-        with self._paused(already=bool(before.get("Paused"))):
-            found, sentinel = self._read_workspace(max_bytes, max_files)
-            after = self._inspect()["State"]
+        if not before.get("Paused"):
+            with speaking("The sandbox could not be paused"):
+                self._engine.api.pause(self._container)
+            self._asleep = True
+        found, sentinel = self._read_workspace(max_bytes, max_files)
+        after = self._inspect()["State"]
         if not after.get("Running") or after.get("StartedAt") != before.get("StartedAt"):
             raise SandboxError("The sandbox ended while its workspace was being copied; the copy cannot be trusted.")
         if sentinel != self._sentinel:
@@ -425,6 +469,12 @@ class DockerBox:
                 remedy=f"Commands in the sandbox must leave {WORK}/{archives.SENTINEL_FOLDER} alone.",
             )
         return found
+
+    def _wake(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            with contextlib.suppress(SandboxError), speaking("unpause"):
+                self._engine.api.unpause(self._container)
 
     def _read_workspace(self, max_bytes: int, max_files: int) -> tuple[Collected, bytes | None]:
         with speaking("The workspace could not be copied out of the sandbox"):
@@ -444,25 +494,11 @@ class DockerBox:
                 if close is not None:
                     close()
 
-    @contextlib.contextmanager
-    def _paused(self, *, already: bool) -> Iterator[None]:
-        """Nothing writes while it is being read."""
-        if already:
-            yield
-            return
-        with speaking("The sandbox could not be paused"):
-            self._engine.api.pause(self._container)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(SandboxError), speaking("unpause"):
-                self._engine.api.unpause(self._container)
-
 
 _OUTSIDE = "Look for other programs that remove containers on this engine, and run the gate again."
 
 
-def _impossible(argv: Sequence[str]) -> str:
+def impossible(argv: Sequence[str]) -> str:
     """Why no process can be made from these arguments, as a shell would say it, or empty."""
     if not argv or not argv[0]:
         return "no command"
@@ -474,7 +510,8 @@ def _impossible(argv: Sequence[str]) -> str:
     return ""
 
 
-def _refused(why: str) -> ExecResult:
+def refused(why: str) -> ExecResult:
+    """The result of a command that no process can be made for."""
     text = f"{why}\n".encode()
     return ExecResult(
         exit_code=_CANNOT_EXECUTE, stdout=b"", stderr=text, stdout_bytes=0, stderr_bytes=len(text), truncated=False

@@ -27,6 +27,8 @@ WORK = "/work"
 SKILLS = "/skills"
 ORACLE = "/oracle"
 """Where the second volume of a one-shot lies that has files of its own which judge."""
+PROGRAMS = "/opt/agent"
+"""Where the volume with an agent program lies, read-only, in a run that uses one."""
 HOME = "/work/home"
 TMP = "/tmp"  # noqa: S108 - a folder in the sandbox, its own and empty
 
@@ -118,6 +120,13 @@ def skills_volume(limits: Limits) -> dict[str, str]:
     return volume_options(0, "0755", SKILLS_MB, limits.workspace_inodes)
 
 
+def programs_mount(volume: str, *, read_only: bool = False) -> Any:
+    """The mount of a volume of programs: written by the engine itself, read-only wherever something runs."""
+    from docker.types import Mount
+
+    return Mount(PROGRAMS, volume, type="volume", no_copy=True, read_only=read_only)
+
+
 def environment_for(image_environment: Sequence[str], *, home: str = HOME) -> list[str]:
     """The ``Env`` of a container: the allow-list, with the image's own PATH where it has one."""
     own = dict(item.split("=", 1) for item in image_environment if item.startswith("PATH="))
@@ -125,13 +134,13 @@ def environment_for(image_environment: Sequence[str], *, home: str = HOME) -> li
 
 
 def host_arguments(
-    names: Names, limits: Limits, *, runtime: str | None, keep_log: bool, second: str = SKILLS
+    names: Names, limits: Limits, *, runtime: str | None, keep_log: bool, second: str = SKILLS, programs: str = ""
 ) -> dict[str, Any]:
     """Keyword arguments of ``APIClient.create_host_config``: everything that holds the container in.
 
     No bind mount, no port, no device; default seccomp and AppArmor profiles stay on because none is named. A process can
     make no file longer than the whole quota, which keeps sparse files from announcing terabytes to the collector.
-    ``second``: where root's volume is mounted.
+    ``second``: where root's volume is mounted. ``programs``: a volume for PROGRAMS, or empty.
     """
     from docker.types import LogConfig, Mount, Ulimit
 
@@ -155,6 +164,7 @@ def host_arguments(
         "mounts": [
             Mount(WORK, names.work, type="volume", no_copy=True),
             Mount(second, names.skills, type="volume", no_copy=True),
+            *([programs_mount(programs, read_only=True)] if programs else []),
         ],
         "mem_limit": memory,
         "memswap_limit": memory,

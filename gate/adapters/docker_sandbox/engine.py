@@ -29,6 +29,8 @@ OLDEST_API = (1, 40)
 TIMEOUT_S = 120
 HURRIED_TIMEOUT_S = 15
 ATTEMPTS = 3
+_PAUSES_S = ((0.1, 0.4), (2.0, 4.0))
+"""Before the second and the third try: a hiccup is over at once, an engine that restarts is back after seconds."""
 _CONFLICT = 409
 _START_ENGINE = "Start Docker, or set DOCKER_HOST to the address of an engine, and check with: docker info"
 _random = secrets.SystemRandom()
@@ -272,7 +274,7 @@ def retried(
             taken = after_conflict and isinstance(error, APIError) and error.status_code == _CONFLICT
             if attempt == ATTEMPTS or not (taken or is_passing(error)):
                 raise
-        time.sleep(_random.uniform(0.1, 0.4) * attempt)
+        time.sleep(_random.uniform(*_PAUSES_S[attempt - 1]))
         done = before_retry()
         if done is not None:
             return done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gate.adapters.docker_sandbox import creation
@@ -22,6 +23,8 @@ REMOVAL_S = 30
 REAP_S = 120
 KILL_ALL_S = 10
 _WORKERS = 8
+_LOOKS = 4
+_LOOK_AGAIN_S = 0.3
 
 
 def discard(engine: Engine, names: Names) -> list[str]:
@@ -76,37 +79,48 @@ def _gone(what: str, remove: Callable[[], object], look: Callable[[], object], d
 
 
 def reap(engine: Engine, session_id: str | None) -> ReapReport:
-    """Remove containers of all states, then volumes: a session's, or (None) those that nobody can need any more."""
+    """Remove containers of all states, then volumes: a session's, or (None) those that nobody can need any more.
+
+    Where something was found it looks again until nothing new comes: the last call of an owner that died may still be under
+    way in the engine, which finishes it all the same.
+    """
     label = creation.LABEL_OWNER if session_id is None else f"{creation.LABEL_SESSION}={session_id}"
-    now = time.time()
-
-    def mine(labels: Mapping[str, str] | None) -> bool:
-        return session_id is not None or creation.is_abandoned(labels or {}, now)
-
+    seen: set[str] = set()
+    removed = [0, 0]
+    failed: list[str] = []
     try:
         api = engine.hurried
-        with speaking("The Docker engine does not list what sandboxes have left"):
-            containers = [
-                str(entry["Id"])
-                for entry in api.containers(all=True, filters={"label": label})
-                if mine(entry.get("Labels"))
-            ]
-            removed_containers, failed = _in_parallel(
-                containers, lambda name: _remove_container(api, name, time.monotonic() + REMOVAL_S)
-            )
-            volumes = [
-                str(entry["Name"])
-                for entry in api.volumes(filters={"label": label}).get("Volumes") or []
-                if mine(entry.get("Labels"))
-            ]
-            removed_volumes, failed_volumes = _in_parallel(
-                volumes, lambda name: _remove_volume(api, name, time.monotonic() + REMOVAL_S)
-            )
+        for _ in range(_LOOKS):
+            containers, volumes = _unneeded(api, label, session_id)
+            fresh = [set(containers) - seen, set(volumes) - seen]
+            if not any(fresh):
+                break
+            seen.update(*fresh)
+            for number, remove in enumerate((_remove_container, _remove_volume)):
+                count, problems = _in_parallel(sorted(fresh[number]), partial(_within, remove, api))
+                removed[number] += count
+                failed += problems
+            time.sleep(_LOOK_AGAIN_S)
     except SandboxError as error:
-        return ReapReport(failed=(str(error),))
-    return ReapReport(
-        removed_containers=removed_containers, removed_volumes=removed_volumes, failed=(*failed, *failed_volumes)
-    )
+        failed.append(str(error))
+    return ReapReport(removed_containers=removed[0], removed_volumes=removed[1], failed=tuple(failed))
+
+
+def _within(remove: Callable[[APIClient, str, float], list[str]], api: APIClient, name: str) -> list[str]:
+    return remove(api, name, time.monotonic() + REMOVAL_S)
+
+
+def _unneeded(api: APIClient, label: str, session_id: str | None) -> tuple[list[str], list[str]]:
+    """(containers, volumes) that are to go. Raises SandboxError."""
+    now = time.time()
+
+    def mine(entry: Mapping[str, Any]) -> bool:
+        return session_id is not None or creation.is_abandoned(entry.get("Labels") or {}, now)
+
+    with speaking("The Docker engine does not list what sandboxes have left"):
+        containers = [str(entry["Id"]) for entry in api.containers(all=True, filters={"label": label}) if mine(entry)]
+        listed = api.volumes(filters={"label": label}).get("Volumes") or []
+        return containers, [str(entry["Name"]) for entry in listed if mine(entry)]
 
 
 def kill_all(engine: Engine, session_id: str) -> None:

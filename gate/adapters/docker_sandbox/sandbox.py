@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from gate.adapters.docker_sandbox import archives, creation, leavings, streams
 from gate.adapters.docker_sandbox.box import DockerBox
+from gate.adapters.docker_sandbox.checkup import examine_engine
 from gate.adapters.docker_sandbox.creation import HOME, KEEPER_UID, ORACLE, SKILLS, TMP, TOOL_UID, WORK, Limits, Names
 from gate.adapters.docker_sandbox.engine import Engine, judge_engine, noted, retried, runtime_of, speaking
-from gate.domain.sandbox import OneShotResult, PutFile, SandboxFacts
+from gate.adapters.docker_sandbox.images import pull
+from gate.adapters.docker_sandbox.programs import install as install_programs
+from gate.domain.sandbox import REQUIRED_PROGRAMS, Examined, OneShotResult, PutFile, SandboxFacts
 from gate.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from docker import APIClient
 
-    from gate.domain.sandbox import BoxSpec, OneShotSpec, ReapReport
+    from gate.domain.sandbox import BoxSpec, OneShotSpec, ProgramFile, ReapReport
 
 _GO = ".skill-gate-go"
 # Process 1 is the command; until its files are there a shell holds its place. What is put into a volume in memory before the
@@ -31,6 +34,13 @@ _ONE_SHOT_PIDS = 256
 _ONE_SHOT_WORKSPACE_MB = 256
 _ONE_SHOT_INODES = 20_000
 _KILLED = 137
+_NOT_FOUND = 127
+# The programs that are missing, and how many KiB the engine's disk has left, as far as the image can say.
+_LOOK_AROUND = (
+    'for name in "$@"; do command -v "$name" >/dev/null || echo "$name"; done;'
+    " df -P -k / 2>/dev/null | sed -n '2s/^[^ ]* *[0-9]* *[0-9]* *\\([0-9]*\\) .*/\\1/p'"
+)
+_LEAST_DISK = 256 * 1_048_576
 
 
 class DockerSandbox:
@@ -44,6 +54,7 @@ class DockerSandbox:
         self._facts: SandboxFacts | None = None
         self._images: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._proven: set[str] = set()
+        self._unfit: dict[str, SandboxError] = {}
         self._cancelled: set[str] = set()
         self._left_behind: list[str] = []
 
@@ -63,8 +74,18 @@ class DockerSandbox:
             self._info = info
         return self._facts
 
+    def examine(self) -> tuple[Examined, ...]:
+        """What is worth knowing about the engine. See ``gate.protocols.Sandbox.examine``."""
+        try:
+            facts = self.facts()
+            with speaking("The Docker engine does not say what it is"):
+                version = dict(self._engine.api.version())
+        except SandboxError as error:
+            return (Examined(name="engine", state="failure", text=error.message, remedy=error.remedy),)
+        return examine_engine(self._engine.address, facts, self._info or {}, version)
+
     def resolve_image(self, image: str) -> str:
-        """The id of an image that the engine has. Nothing is pulled."""
+        """The id of an image. One that is named by its digest is pulled where the engine lacks it; nothing else ever is."""
         return self._image(image)[0]
 
     def _image(self, image: str) -> tuple[str, tuple[str, ...]]:
@@ -78,10 +99,13 @@ class DockerSandbox:
                 try:
                     seen: dict[str, Any] = self._engine.api.inspect_image(image)  # type: ignore[no-untyped-call]
                 except (ImageNotFound, NotFound):
-                    raise SandboxError(
-                        f"The sandbox image {image} is not on the Docker engine.",
-                        remedy=f"Make it first: .ci/image builds skill-gate-sandbox:dev, any other: docker pull {image}",
-                    ) from None
+                    if "@sha256:" not in image:
+                        raise SandboxError(
+                            f"The sandbox image {image} is not on the Docker engine.",
+                            remedy=f"Make it first: .ci/image builds skill-gate-sandbox:dev, any other: docker pull {image}",
+                        ) from None
+                    pull(self._engine, image)
+                    seen = self._engine.api.inspect_image(image)  # type: ignore[no-untyped-call]
             if seen.get("Os", "linux") != "linux":
                 raise SandboxError(f"The sandbox image {image} is made for {seen['Os']}, not for Linux.")
             known = str(seen["Id"]), tuple((seen.get("Config") or {}).get("Env") or ())
@@ -89,6 +113,11 @@ class DockerSandbox:
                 # An id never changes what it means; a name can, and is looked up again by the next session.
                 self._images[image] = self._images[known[0]] = known
         return known
+
+    def install(self, image: str, session_id: str, files: Sequence[ProgramFile]) -> str:
+        """Fill a volume with programs. See ``gate.protocols.Sandbox.install``."""
+        self._raise_if_cancelled(session_id)
+        return install_programs(self._engine, self._image(image)[0], session_id, files)
 
     # --- boxes
 
@@ -109,6 +138,10 @@ class DockerSandbox:
         names = creation.names_for(spec.session_id, spec.label)
         expires = int(time.time()) + spec.fuse_s + creation.EXPIRY_SLACK_S
         labels = creation.labels_for(spec.session_id, spec.label, names, expires)
+        with self._lock:
+            unfit = self._unfit.get(self._images.get(spec.image, ("",))[0])
+        if unfit is not None:
+            raise SandboxError(unfit.message, remedy=unfit.remedy)
         with self._removing(names):
             image_id = self._create(
                 names,
@@ -119,6 +152,7 @@ class DockerSandbox:
                 limits=limits,
                 labels=labels,
                 keep_log=True,
+                programs=spec.programs,
             )
             self._start(names, spec.session_id)
             box = DockerBox(
@@ -128,7 +162,6 @@ class DockerSandbox:
                 image_id=image_id,
                 is_cancelled=lambda: self._is_cancelled(spec.session_id),
             )
-            box.settle()
             self._prove(box, image_id)
             try:
                 yield box
@@ -157,16 +190,31 @@ class DockerSandbox:
         return problems
 
     def _prove(self, box: DockerBox, image_id: str) -> None:
-        """Once an image: the tools that the gate itself needs inside are there, and are the image's own."""
+        """Once an image: the programs that the gate itself needs inside are there. Raises SandboxError naming what is missing."""
         with self._lock:
             if image_id in self._proven:
                 return
-        found = box.exec(["sh", "-c", "command -v sh timeout sleep cat sed rm mkdir"], timeout_s=30)
-        if found.exit_code != 0:
+        found = box.exec(["sh", "-c", _LOOK_AROUND, "sh", *REQUIRED_PROGRAMS], timeout_s=30)
+        words = found.stdout.decode("utf-8", "replace").split()
+        missing = [word for word in words if not word.isdigit()]
+        free = [int(word) * 1024 for word in words if word.isdigit()]
+        if free and free[0] < _LEAST_DISK:
             raise SandboxError(
-                f"The sandbox image {image_id[:19]} lacks tools that the gate needs in it (exit code {found.exit_code}).",
-                remedy="Use an image with sh, timeout, sleep, cat, sed, rm and mkdir.",
+                f"Only {free[0] // 1_048_576} MiB are free where the Docker engine keeps its data.",
+                remedy="Free some: docker system df shows what uses it, docker image prune removes what no container needs.",
             )
+        if found.exit_code != 0 and not missing:
+            missing = (
+                ["timeout"] if found.exit_code == _NOT_FOUND else [f"a shell that works (exit code {found.exit_code})"]
+            )
+        if missing:
+            error = SandboxError(
+                f"The sandbox image {image_id[:19]} lacks {', '.join(missing)}, which the gate needs in it.",
+                remedy=f"Use an image with {', '.join(REQUIRED_PROGRAMS)} (GNU coreutils and findutils, bash).",
+            )
+            with self._lock:
+                self._unfit[image_id] = error
+            raise error
         box.forget_use()
         with self._lock:
             self._proven.add(image_id)
@@ -185,13 +233,14 @@ class DockerSandbox:
         labels: dict[str, str],
         keep_log: bool,
         second: str = SKILLS,
+        programs: str = "",
     ) -> str:
         """Make the volumes and the container; returns the image's id. Raises SandboxError."""
         self._raise_if_cancelled(labels[creation.LABEL_SESSION])
         image_id, image_environment = self._image(image)
         api = self._engine.api
         host = creation.host_arguments(
-            names, limits, runtime=runtime_of(self._info or {}), keep_log=keep_log, second=second
+            names, limits, runtime=runtime_of(self._info or {}), keep_log=keep_log, second=second, programs=programs
         )
         arguments = creation.container_arguments(
             image_id, image_environment, command, uid=uid, home=home, labels=labels

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from gate.adapters.anthropic_model import LARGEST_OUTPUT, AnthropicModel
 from gate.adapters.model_calls import Retry
-from gate.domain.chat import ChatRequest, Finish, Message, TokenUsage, ToolResult, ToolUse
+from gate.domain.chat import ChatRequest, Finish, Message, TokenUsage, ToolResult, ToolSpec, ToolUse
 from gate.errors import ModelError
 
 
@@ -97,13 +97,15 @@ def test_written_and_read_cache_tokens_are_input_tokens() -> None:
         "cache_read_input_tokens": 13,
     }
     reply = Wire(message(TEXT, usage=usage)).model.complete(request())
-    assert reply.usage == TokenUsage(input_tokens=29, output_tokens=7, cached_tokens=13)
+    assert reply.usage == TokenUsage(input_tokens=29, output_tokens=7, cached_tokens=13, cache_write_tokens=11)
 
 
-def test_no_more_output_is_asked_for_than_the_sdk_allows_without_streaming() -> None:
-    wire = Wire(message(TEXT))
-    wire.model.complete(request(max_output_tokens=200_000))
-    assert wire.sent[0]["max_tokens"] == LARGEST_OUTPUT
+def test_a_long_answer_is_asked_for_as_a_stream_and_without_one_no_more_than_the_sdk_allows() -> None:
+    refused = {"error": {"type": "invalid_request_error", "message": "stream: not supported", "code": 400}}
+    wire = Wire(refused, message(TEXT))
+    reply = wire.model.complete(request(max_output_tokens=200_000))
+    assert [(body.get("stream"), body["max_tokens"]) for body in wire.sent] == [(True, 200_000), (None, LARGEST_OUTPUT)]
+    assert (reply.text, reply.dropped_parameters) == ("x", ("stream",))
 
 
 def test_blank_texts_which_the_provider_refuses_are_not_sent() -> None:
@@ -147,3 +149,27 @@ def test_the_environment_does_not_move_the_address(monkeypatch: pytest.MonkeyPat
     wire = Wire(message(TEXT))
     wire.model.complete(request())
     assert wire.urls == ["https://api.anthropic.com/v1/messages"]
+
+
+BASH = ToolSpec(name="bash", description="Run.", input_schema={"type": "object"})
+
+
+def test_a_conversation_with_tools_is_marked_for_the_prompt_cache_and_a_single_question_is_not() -> None:
+    wire = Wire(message(TEXT))
+    wire.model.complete(request(tools=(BASH,)))
+    wire.model.complete(request())
+    assert [body.get("cache_control") for body in wire.sent] == [{"type": "ephemeral"}, None]
+
+
+def test_a_server_that_knows_no_prompt_cache_is_asked_without_the_mark_from_then_on() -> None:
+    refused = {
+        "error": {
+            "type": "invalid_request_error",
+            "message": "cache_control: Extra inputs are not permitted",
+            "code": 400,
+        }
+    }
+    wire = Wire(refused, message(TEXT), message(TEXT))
+    first, second = (wire.model.complete(request(tools=(BASH,))) for _ in range(2))
+    assert [("cache_control" in body) for body in wire.sent] == [True, False, False]
+    assert (first.dropped_parameters, second.dropped_parameters) == (("cache_control",), ("cache_control",))

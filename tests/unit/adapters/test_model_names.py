@@ -20,6 +20,8 @@ BOTH = Keys(openai=SecretStr("sk-open-canary"), anthropic=SecretStr("sk-ant-cana
         ("openai@http://127.0.0.1:8000/v1:llama3:8b", "openai", "http://127.0.0.1:8000/v1", "llama3:8b", "openai@127.0.0.1"),
         ("openai@https://api.example.org/v1:m", "openai", "https://api.example.org/v1", "m", "openai@api.example.org"),
         ("openai@http://[::1]:9/v1/:m", "openai", "http://[::1]:9/v1", "m", "openai@::1"),
+        ("openai-responses:gpt-5", "openai-responses", None, "gpt-5", "openai"),
+        ("openai-responses@http://h:9/v1:m", "openai-responses", "http://h:9/v1", "m", "openai@h"),
         ("anthropic@http://host:8080:org/m", "anthropic", "http://host:8080", "org/m", "anthropic@host"),
     ],
 )  # fmt: skip

@@ -34,3 +34,16 @@ def test_more_cached_than_input_tokens_are_no_reason_to_fail() -> None:
 )  # fmt: skip
 def test_a_price_that_is_not_known_is_unknown_and_not_zero(name: str) -> None:
     assert price_of(name, USAGE) is None
+
+
+def test_what_is_written_into_a_prompt_cache_has_its_own_price() -> None:
+    plain, read, written = (
+        price_of(
+            "anthropic:claude-sonnet-4-5", TokenUsage(input_tokens=1000, cached_tokens=cached, cache_write_tokens=new)
+        )
+        for cached, new in ((0, 0), (1000, 0), (0, 1000))
+    )
+    assert plain is not None
+    assert read is not None
+    assert written is not None
+    assert read < plain < written

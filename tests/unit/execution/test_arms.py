@@ -17,6 +17,7 @@ from gate.execution.arms import (
     builtin_tools,
     contamination,
     prose_lines,
+    search_image,
     skill_files,
     skill_folder,
     system_prompt,
@@ -182,7 +183,7 @@ def test_an_arm_that_holds_anything_else_is_no_run(arm: Arm, change: Any, messag
 
 
 @pytest.mark.parametrize(
-    "answer", [Ran(stderr=b"python3: not found", exit_code=127), "no json", b"x" * 17_000_000, Ran(timed_out=True)]
+    "answer", [Ran(stderr=b"find: not found", exit_code=127), "something else", b"x" * 17_000_000, Ran(timed_out=True)]
 )
 def test_a_box_that_cannot_be_looked_into_is_infrastructure_with_a_remedy(answer: Any) -> None:
     def program(box: ScriptedBox, command: Command) -> Any:
@@ -195,12 +196,12 @@ def test_a_box_that_cannot_be_looked_into_is_infrastructure_with_a_remedy(answer
         pytest.raises(SandboxError) as error,
     ):
         assert_arm(box, None, NO_FILES)
-    assert error.value.remedy == "Use a sandbox image that holds python3."
+    assert error.value.remedy == "Use a sandbox image with find, grep, sha256sum and env of GNU."
 
 
 def test_an_agent_that_could_change_its_skill_is_no_run() -> None:
     def program(box: ScriptedBox, command: Command) -> str:
-        return survey(box).replace('"writable": false', '"writable": true')
+        return survey(box).replace("\0HOME=", "writable\0\0HOME=")
 
     sandbox = ScriptedSandbox(program)
     with (
@@ -209,6 +210,35 @@ def test_an_agent_that_could_change_its_skill_is_no_run() -> None:
         pytest.raises(SandboxError, match="could change /skills"),
     ):
         assert_arm(box, None, NO_FILES)
+
+
+@pytest.mark.requirements("R16", "R23")
+def test_an_image_that_holds_the_skill_itself_gives_no_baseline() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def program(box: ScriptedBox, command: Command) -> Any:
+        asked.append(command.argv[4:])
+        return "/opt/skills/sums/SKILL.md\nsearched\n" if len(asked) == 2 else "searched\n"
+
+    sandbox = ScriptedSandbox(program)
+    with sandbox, sandbox.open(BoxSpec(session_id="s", label="l", image=IMAGE)) as box:
+        assert search_image(box, [sums_skill()]) == len(asked[0]) > 0
+        with pytest.raises(SandboxError, match="itself holds the skill under test"):
+            search_image(box, [sums_skill()])
+        assert search_image(box, []) == 0, "nobody named the skill"
+    assert len(asked) == 2
+    assert all(line in sums_skill().text for line in asked[0])
+
+
+@pytest.mark.parametrize("answer", [Ran(exit_code=127, stderr=b"find: not found"), "", "/opt/x\n", Ran(timed_out=True)])
+def test_an_image_that_cannot_be_searched_is_infrastructure(answer: Any) -> None:
+    sandbox = ScriptedSandbox(lambda box, command: answer)
+    with (
+        sandbox,
+        sandbox.open(BoxSpec(session_id="s", label="l", image=IMAGE)) as box,
+        pytest.raises(SandboxError, match="could not be searched"),
+    ):
+        search_image(box, [sums_skill()])
 
 
 LINE = "Read every number aloud before you add it to the others."

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gate.domain.suite import McpResponse, McpServer, McpTool, McpWhen
+from gate.domain.suite import McpCall, McpResponse, McpServer, McpTool, McpWhen
 from gate.execution import mcp
 from gate.execution.mcp import MAX_CALLS, MockMcp
 
@@ -181,3 +181,63 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_every_json_value_equals_what_it_reads_back_as(value: Any) -> None:
     assert mcp._equal(value, json.loads(json.dumps(value)))
+
+
+def test_what_was_not_made_in_this_run_is_unknown_in_it() -> None:
+    made = McpResponse(structured={"id": 7})
+    found = McpResponse(when={"id": McpWhen(equals=7)}, after="create", text="ticket 7")
+    tools = (
+        McpTool(name="create", responses=(made,)),
+        McpTool(name="get", responses=(found, McpResponse(text="no such ticket", is_error=True))),
+    )
+    server = McpServer(name="tickets", tools=tools)
+    one, other = MockMcp([server]), MockMcp([server])
+    one.call("mcp__tickets__create", {})
+    assert one.call("mcp__tickets__get", {"id": 7}).text == "ticket 7"
+    assert other.call("mcp__tickets__get", {"id": 7}) == mcp.McpAnswer("no such ticket", is_error=True)
+
+
+def test_a_replay_gives_each_recorded_call_back_once_and_a_further_one_is_a_gap() -> None:
+    calls = (
+        McpCall(tool="search", arguments={"q": "a"}, text="first"),
+        McpCall(tool="search", arguments={"q": "b"}, structured=[1]),
+        McpCall(tool="search", arguments={"q": "a"}, text="then", is_error=True),
+    )
+    server = McpServer(name="tickets", mode="replay", tools=(McpTool(name="search"),), cassette=calls)
+    replay, other = MockMcp([server]), MockMcp([server])
+    answers = [replay.call(NAME, {"q": query}) for query in ("a", "a", "b")]
+    assert [(answer.text, answer.is_error) for answer in answers] == [("first", False), ("then", True), ("[1]", False)]
+    again = replay.call(NAME, {"q": "a"})
+    assert again.gap is not None
+    assert "the cassette holds no such call" in again.gap
+    assert other.call(NAME, {"q": "a"}).text == "first"
+
+
+@pytest.mark.parametrize(
+    ("fault", "words", "is_error"),
+    [
+        ("protocol_error", "-32603", True),
+        ("timeout", "no answer in time", True),
+        ("disconnect", "connection to the server was lost", True),
+    ],
+)
+def test_a_fault_of_the_fixture_is_an_answer_of_the_server_and_no_gap(fault: Any, words: str, is_error: bool) -> None:
+    mock = _mock(McpResponse(fault=fault, times=1), McpResponse(text="fine"))
+    answer = mock.call(NAME, {"q": "x"})
+    assert (words in answer.text, answer.is_error, answer.gap) == (True, is_error, None)
+    assert answer.timed_out is (fault == "timeout")
+    later = mock.call(NAME, {"q": "x"})
+    assert later.text == ("the server is not connected" if fault == "disconnect" else "fine")
+
+
+def test_an_oversized_answer_is_cut_on_its_way_to_the_model_and_its_true_size_is_recorded() -> None:
+    from tests.builders_skill import a_case
+    from tests.fakes.chat import ScriptedChat, use
+    from tests.unit.execution.world import a_request, run_loop
+
+    tools = (McpTool(name="search", responses=(McpResponse(fault="oversized"),)),)
+    request = a_request(case=a_case(mcp_servers=(McpServer(name="tickets", tools=tools),)))
+    _, log = run_loop(ScriptedChat([use(NAME, {}), "Done."]), request)
+    [result] = log.of("tool_result")
+    assert (result["total_bytes"], result["truncated"]) == (mcp.OVERSIZED, True)
+    assert len(result["text"]) < 31_000

@@ -16,9 +16,11 @@ from gate.domain.plan import Arm, RunRequest
 from gate.domain.seeding import SessionSeed
 from gate.domain.suite import FixtureFile, McpResponse, McpServer, McpTool
 from gate.errors import BoxDeadError, Cancelled, EvidenceError, ModelError, SandboxError
-from gate.evidence.bundle import load_run
+from gate.evidence.bundle import load_events, load_run
 from gate.evidence.redact import Redactor
 from gate.evidence.seal import check_folder
+from gate.evidence.transcript import parse_transcript
+from gate.execution.arms import SURVEY_COMMAND
 from gate.execution.runner import execute, start_order
 from gate.llm.roles import Models
 from gate.settings import Caps
@@ -188,24 +190,50 @@ def test_the_same_case_twice_gives_the_same_bytes_but_for_the_clock(tmp_path: Pa
     assert texts[0] == texts[1]
 
 
-def test_two_runs_of_one_case_have_the_same_transcript(tmp_path: Path) -> None:
+def test_two_runs_of_one_case_have_the_same_transcript_but_for_the_macs_of_their_blocks(tmp_path: Path) -> None:
     requests = [a_request(run=1), a_request(run=2)]
     turns: list[Any] = [READ_SKILL, "The sum is 3."]
     run_all(requests, ScriptedChat(lambda request: turns[int(request.label[-1]) - 1]), tmp_path)
-    one, two = ((tmp_path / request.key.folder / "outputs/transcript.md").read_bytes() for request in requests)
-    assert one == two
-    assert one.startswith(b"# Transcript\n")
+    one, two = ((tmp_path / request.key.folder / "outputs/transcript.md").read_text("utf-8") for request in requests)
+    assert one.startswith("# Transcript\n")
+    sections = [
+        [(part.kind, part.step, {name: text for name, text in part.fields.items() if name != "Mac"}) for part in parts]
+        for parts in map(parse_transcript, (one, two))
+    ]
+    assert len(sections[0]) == 3
+    assert sections[0] == sections[1]
 
 
 @pytest.mark.requirements("R23")
 def test_a_baseline_that_was_shown_the_skill_is_void_and_says_why(tmp_path: Path) -> None:
     line = "Read every number aloud before you add it to the others."
-    chat = ScriptedChat([use("bash", {"command": "leak"}), "3"])
+    chat = ScriptedChat([use("bash", {"command": "leak"}), "3", use("bash", {"command": "leak"}), "3"])
     request = a_request(Arm.WITHOUT_SKILL)
     [record] = run_all([request], chat, tmp_path, sandbox=ScriptedSandbox(shell({"leak": line})))
     assert record.outcome is Outcome.COMPLETED
     assert record.contaminated == f"the baseline read a line of the skill: {line}"
     assert not record.scored
+    assert [(item.kind, item.count) for item in record.fallbacks] == [("run_retried", 1)]
+
+
+def test_a_contaminated_run_is_made_once_more_in_a_fresh_sandbox_and_the_first_try_stays_known(tmp_path: Path) -> None:
+    line = "Read every number aloud before you add it to the others."
+    chat = ScriptedChat([use("bash", {"command": "leak"}), "3", "The sum is 3."])
+    sandbox = ScriptedSandbox(shell({"leak": line}))
+    [record] = run_all([a_request(Arm.WITHOUT_SKILL)], chat, tmp_path, sandbox=sandbox)
+    assert (record.contaminated, record.response, len(sandbox.boxes)) == (None, "The sum is 3.", 2)
+    [started] = [event for event in load_events(tmp_path, record.key.folder) if event.kind == "run_started"]
+    assert started.data["earlier"] == [f"the baseline read a line of the skill: {line}"]
+
+
+def test_the_skills_in_each_sandbox_are_counted_inside_and_said_for_every_run(tmp_path: Path) -> None:
+    progress = Lines()
+    records = run_all([a_request(arm) for arm in ARMS], answering(), tmp_path, progress=progress)
+    seen = {record.key.arm: record.metrics.skills_seen for record in records}
+    assert seen == {Arm.WITH_SKILL: 1, Arm.WITHOUT_SKILL: 0, Arm.BASE_SKILL: 1}
+    assert {words.rpartition(", ")[2] for _, words in progress.done} == {
+        "1 skill in its sandbox", "0 skills in its sandbox",
+    }  # fmt: skip
 
 
 def test_the_skill_of_the_other_arm_is_known_from_its_request_too(tmp_path: Path) -> None:
@@ -282,18 +310,23 @@ def test_an_error_that_trying_again_cannot_help_is_recorded_at_once(tmp_path: Pa
     assert len(chat.requests) == 1
 
 
-def test_an_arm_that_does_not_hold_what_it_must_is_infrastructure_and_the_model_is_never_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reply", [use("bash", {"command": "ls"}), "The sum is 3."])
+def test_an_arm_that_does_not_hold_what_it_must_is_infrastructure_and_nothing_is_run_in_it(
+    tmp_path: Path, reply: Any
+) -> None:
     class Leaky(ScriptedSandbox):
         def _make(self, spec: Any) -> ScriptedBox:
             box = super()._make(spec)
             box.files["/skills/sums/SKILL.md"] = b"left behind"
             return box
 
-    chat = ScriptedChat([])
-    [record] = run_all([a_request(Arm.WITHOUT_SKILL)], chat, tmp_path, sandbox=Leaky(shell()))
+    sandbox = Leaky(shell())
+    chat = ScriptedChat(lambda request: reply)
+    [record] = run_all([a_request(Arm.WITHOUT_SKILL)], chat, tmp_path, sandbox=sandbox)
     assert record.outcome is Outcome.INFRA_ERROR
     assert "The sandbox holds /skills/sums/SKILL.md, which its arm must not have." in record.reason
-    assert chat.requests == []
+    assert [command.argv for box in sandbox.boxes for command in box.calls] == [SURVEY_COMMAND] * 2
+    assert len(chat.requests) <= 2, "one answer a try, asked for while the sandbox was looked into"
 
 
 def _dies(*, agent_caused: bool, oom: bool = False) -> Any:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +13,14 @@ import pytest
 from gate.domain.checks import Check, Command
 from gate.domain.evidence import RunRecord, Verification
 from gate.domain.sandbox import OneShotResult, OneShotSpec
-from gate.domain.suite import Case, FixtureFile
+from gate.domain.suite import Case, FixtureFile, ServiceProbe
 from gate.errors import EvidenceError, SandboxError
 from gate.evidence.bundle import Bundle
 from gate.evidence.redact import Redactor
 from gate.evidence.seal import check_folder
-from gate.execution.verification import SHOWN, chain_head, entry_point, missing_html_parts, verify_run
+from gate.execution import serve
+from gate.execution.starting import entry_point, start_of
+from gate.execution.verification import SHOWN, chain_head, missing_html_parts, verify_run
 from tests.builders_skill import a_case
 from tests.fakes.chat import ScriptedChat, use
 from tests.fakes.sandbox import ScriptedBox, ScriptedSandbox
@@ -293,3 +299,166 @@ def test_a_page_is_looked_at_and_never_run(tmp_path: Path) -> None:
 )
 def test_a_page_has_the_four_parts_as_elements_not_as_words(change: Callable[[str], str], missing: list[str]) -> None:
     assert missing_html_parts(change(PAGE)) == missing
+
+
+SERVER = (
+    b"import http.server\nhttp.server.HTTPServer(('', 8000), http.server.SimpleHTTPRequestHandler).serve_forever()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "executable", "argv", "priority"),
+    [
+        ({"package.json": b'{"scripts": {"start": "node s.js"}}'}, (), ("/bin/bash", "-c", 'PATH="$PWD/node_modules/.bin:$PATH"; node s.js'), 6),
+        ({"package.json": b'{"bin": {"x": "./cli.js"}}', "cli.js": b"", "b.js": b""}, (), ("node", "./cli.js"), 6),
+        ({"package.json": b'{"main": "lib.js"}', "lib.js": b"", "b.js": b""}, (), ("node", "./lib.js"), 6),
+        ({"Makefile": b"all:\n\ttrue\nrun: all\n\techo\n", "a.c": b""}, (), ("make", "run"), 6),
+        ({"Cargo.toml": b"[package]", "src/main.rs": b""}, (), ("cargo", "run", "--offline", "--quiet"), 6),
+        ({"go.mod": b"module x", "main.go": b""}, (), ("go", "run", "."), 6),
+        ({"tool": b"#!/bin/sh\necho", "other": b"x"}, ("tool", "other"), ("./tool",), 7),
+        ({"only.js": b"1"}, (), ("node", "only.js"), 8),
+        ({"package.json": b'{"scripts": {"start": "x"}}', "app.py": b""}, (), ("python3", "app.py"), 2),
+    ],
+)  # fmt: skip
+def test_behind_the_five_priorities_manifests_exec_bits_and_the_only_program_say_what_to_run(
+    files: dict[str, bytes], executable: tuple[str, ...], argv: tuple[str, ...], priority: int
+) -> None:
+    found = start_of("Done.", list(files), files, executable)
+    assert found is not None
+    assert (found.argv, found.priority) == (argv, priority)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"package.json": b"{", "a.md": b""},
+        {"package.json": b'{"scripts": {"start": 7}, "main": "gone.js"}'},
+        {"package.json": b"[" * 100_000},
+        {"pyproject.toml": b"[project.scripts]\nx = 'os; import evil:main'"},
+        {"Makefile": b"all:\n\ttrue\nrun := 1\n"},
+        {"go.mod": b"module x"},
+        {"a.js": b"", "b.js": b""},
+        {"tool": b"plain text"},
+    ],
+)
+def test_a_manifest_that_declares_nothing_to_run_starts_nothing(files: dict[str, bytes]) -> None:
+    assert start_of("Done.", list(files), files, ("tool",)) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (ended(1, b"", b"ModuleNotFoundError: No module named 'requests'"), "missing_dependency"),
+        (ended(1, b"", b"ModuleNotFoundError: No module named 'helpers.io'"), "nonzero"),
+        (ended(137, b"y" * 100, truncated=True), "output_flood"),
+        (ended(137, b""), "signal"),
+    ],
+)
+def test_a_missing_package_and_a_flood_of_output_are_told_apart_from_a_failure(
+    tmp_path: Path, answer: OneShotResult, outcome: str
+) -> None:
+    record = finished(tmp_path, a_case(), {"main.py": b"import requests, helpers.io", "helpers/io.py": b""})
+    code = Engine(answer).verify(tmp_path, record, a_case()).produced
+    assert code is not None
+    assert code.outcome == outcome
+
+
+def seen(engine_asked: OneShotSpec, **facts: Any) -> OneShotResult:
+    nonce = json.loads(engine_asked.argv[-1])["nonce"]
+    values = {"ports": [], "status": None, "body": "", "error": "", "ended": None, "output": "", **facts}
+    return ended(0, f"noise\n{nonce}{json.dumps(values)}\n".encode())
+
+
+class Watcher(Engine):
+    """Answers the first look from its list, and the one of the watcher with what it is said to have seen."""
+
+    def __init__(self, *answers: OneShotResult, **facts: Any) -> None:
+        super().__init__(*answers)
+        self._facts = facts
+
+    def _once(self, spec: OneShotSpec) -> OneShotResult:
+        return seen(spec, **self._facts) if spec.oracle_files else super()._once(spec)
+
+
+@pytest.mark.requirements("R190")
+def test_a_program_that_does_not_end_and_opens_a_port_is_a_server_and_no_crash(tmp_path: Path) -> None:
+    record = finished(tmp_path, a_case(), {"server.py": SERVER})
+    code = Watcher(ended(None, timed_out=True), ports=[8000]).verify(tmp_path, record, a_case()).produced
+    assert code is not None
+    assert (code.outcome, code.timed_out, code.ports) == ("long_running", True, (8000,))
+    (tmp_path / "b").mkdir()
+    hung = finished(tmp_path / "b", a_case(), {"server.py": SERVER})
+    code = Watcher(ended(None, timed_out=True)).verify(tmp_path / "b", hung, a_case()).produced
+    assert code is not None
+    assert (code.outcome, code.timed_out, code.ports) == ("timeout", True, ())
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome", "words"),
+    [
+        ({"ports": [8000], "status": 200, "body": "<p>hello"}, "service_ok", ""),
+        ({"ports": [8000], "status": 404}, "service_failed", "answered 404, 200 was expected"),
+        ({"ports": [8000], "status": 200, "body": "no"}, "service_failed", "does not hold 'hello'"),
+        ({"ports": [81]}, "service_failed", "port 8000 gave no answer within 15 s (open: 81)"),
+        ({"ended": 1, "output": "Traceback"}, "service_failed", "the program had ended with exit code 1"),
+    ],
+)
+def test_a_case_about_a_server_has_it_started_and_asked_once(
+    tmp_path: Path, facts: dict[str, Any], outcome: str, words: str
+) -> None:
+    case = a_case(service=ServiceProbe(port=8000, contains="hello"))
+    record = finished(tmp_path, case, {"server.py": SERVER})
+    engine = Watcher(**facts)
+    code = engine.verify(tmp_path, record, case).produced
+    assert code is not None
+    assert code.outcome == outcome
+    assert words in code.stderr
+    assert len(engine.asked) == 1
+
+
+def test_a_server_that_stops_what_watches_it_has_not_answered(tmp_path: Path) -> None:
+    case = a_case(service=ServiceProbe(port=8000))
+    record = finished(tmp_path, case, {"server.py": SERVER})
+    code = Engine(ended(137, b'{"ports": [8000], "status": 200}')).verify(tmp_path, record, case).produced
+    assert code is not None
+    assert code.outcome == "service_failed"
+    assert "what watches it was stopped" in code.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("program", "wanted"),
+    [
+        (
+            "import http.server as h; h.HTTPServer(('127.0.0.1', {port}), h.SimpleHTTPRequestHandler).serve_forever()",
+            200,
+        ),
+        ("import sys; print('boom'); sys.exit(3)", None),
+    ],
+)
+def test_the_watcher_asks_a_real_server_and_ends_it(tmp_path: Path, program: str, wanted: int | None) -> None:
+    port = free_port()
+    code = program.format(port=port)
+    job = {
+        "argv": [sys.executable, "-c", code], "seconds": 20, "nonce": "n0nce", "output": str(tmp_path / "out"),
+        "port": port, "path": "/",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", serve.__file__, json.dumps(job)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout.splitlines()[-1].removeprefix("n0nce"))
+    assert found["status"] == wanted
+    assert (port in found["ports"]) is (wanted == 200)
+    if wanted is None:
+        assert (found["ended"], found["output"]) == (3, "boom\n")
+    with socket.socket() as again:
+        assert again.connect_ex(("127.0.0.1", port)) != 0, "the server was ended"

@@ -18,12 +18,12 @@ from gate.domain.suite import Case
 from gate.evidence.bundle import Bundle
 from gate.evidence.events import ZERO_HASH, make_event
 from gate.evidence.redact import Redactor
-from gate.execution.arms import SURVEY_COMMAND
+from gate.execution.arms import IMAGE_SEARCH, SURVEY_COMMAND
 from gate.execution.loop import LIST_FILES, WRITE_FILE, Loop, LoopEnd
 from gate.execution.runner import execute
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
-from gate.protocols import ChatModel
+from gate.protocols import ChatModel, McpReach
 from gate.settings import Caps
 from tests.builders_skill import a_case, a_file, a_skill
 from tests.fakes.chat import ScriptedChat
@@ -37,17 +37,14 @@ Answer = Ran | bytes | str | Callable[[ScriptedBox, Command], Ran | bytes | str]
 
 def survey(box: ScriptedBox) -> str:
     """What the survey script prints in a real sandbox."""
-
-    def below(root: str) -> dict[str, list[Any]]:
-        return {
-            path.removeprefix(f"{root}/"): [hashlib.sha256(data).hexdigest(), path in box.executable]
-            for path, data in box.files.items()
-            if path.startswith(f"{root}/")
-        }
-
-    return json.dumps(
-        {"skills": below("/skills"), "work": below("/work"), "writable": False, "environment": ["HOME", "PATH"]}
-    )
+    below = {path: data for path, data in box.files.items() if path.startswith(("/skills/", "/work/"))}
+    parts = [
+        [f"f {'755' if path in box.executable else '644'} {path}" for path in below],
+        [f"{hashlib.sha256(data).hexdigest()}  {path}" for path, data in below.items()],
+        [],
+        ["HOME=/work/home", "PATH=/bin"],
+    ]
+    return "\0".join("".join(f"{record}\0" for record in part) for part in parts)
 
 
 def shell(commands: Mapping[str, Answer] | None = None, *, default: Answer | None = None) -> Program:
@@ -57,6 +54,8 @@ def shell(commands: Mapping[str, Answer] | None = None, *, default: Answer | Non
         argv = command.argv
         if argv == SURVEY_COMMAND:
             return survey(box)
+        if argv[:3] == ("sh", "-c", IMAGE_SEARCH):
+            return "searched\n"
         if argv[:2] == ("cat", "--"):
             return box.read(argv[2])
         if argv[:3] == ("bash", "-c", WRITE_FILE):
@@ -195,6 +194,15 @@ class Lines:
     def say(self, text: str) -> None:
         self.said.append(text)
 
+    def expect(self, *, cases: int, runs: int, calls: int) -> None:
+        """Nothing."""
+
+    def step(self, what: str, total: int) -> None:
+        """Nothing."""
+
+    def step_done(self) -> None:
+        """Nothing."""
+
     def run_done(self, label: str, outcome: str) -> None:
         self.done.append((label, outcome))
 
@@ -211,6 +219,7 @@ def run_all(
     progress: Lines | None = None,
     cancelled: threading.Event | None = None,
     seed: str = "5" * 64,
+    mcp: McpReach | None = None,
 ) -> list[RunRecord]:
     """``execute`` with everything that a test does not care about filled in."""
     sandbox = sandbox or ScriptedSandbox(shell())
@@ -230,6 +239,7 @@ def run_all(
             clock=StillClock(),
             progress=progress or Lines(),
             cancelled=cancelled or threading.Event(),
+            mcp=mcp,
         )
 
 
