@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 
@@ -114,6 +115,33 @@ def sign_test(for_it: int, against: int) -> float:
     return sum(math.comb(untied, k) for k in range(for_it, untied + 1)) / (1 << untied)
 
 
+@lru_cache(maxsize=4096)
+def signed_rank(differences: tuple[Fraction, ...]) -> float:
+    """One-sided exact signed-rank test (Wilcoxon 1945, with mid-ranks): the chance that the positive differences have at
+    least this sum of ranks where either sign is as likely for each.
+
+    It holds for differences of any distribution that is symmetric about zero, as those of two equal arms are. Zeros are
+    left out; nothing left gives 1. Eight of one sign give 1/256.
+    """
+    # Whole numbers in the same order: ranks know no scale.
+    scale = math.lcm(*(item.denominator for item in differences))
+    left = sorted((item.numerator * (scale // item.denominator) for item in differences if item), key=abs)
+    # Twice the mid-rank of every difference, so that all are whole numbers.
+    ranks: list[int] = []
+    for _, group in groupby(left, key=abs):
+        size = sum(1 for _ in group)
+        ranks += [2 * len(ranks) + size + 1] * size
+    # Coefficients of the product of (1 + x^rank), each in a slot of one long number that is wide enough for their sum.
+    width = len(ranks) + 1
+    counts = 1
+    for rank in ranks:
+        counts += counts << (rank * width)
+    reached = sum(rank for rank, item in zip(ranks, left, strict=True) if item > 0)
+    # The sum of the digits of a number in base b is its remainder by b - 1.
+    tail = (counts >> (reached * width)) % ((1 << width) - 1) if ranks else 1
+    return tail / (1 << len(ranks))
+
+
 def mcnemar_exact(one_way: int, other_way: int) -> float:
     """Two-sided exact McNemar test on the two discordant counts (McNemar 1947, binomial form); none gives 1."""
     return min(1.0, 2 * sign_test(max(one_way, other_way), min(one_way, other_way)))
@@ -131,6 +159,32 @@ def holm(p_values: Sequence[float]) -> list[float]:
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
+    return adjusted
+
+
+def able_to_reject(least: Sequence[float], level: float = 0.05) -> list[int]:
+    """Indices of the tests that can be significant at all when their number is corrected for (Tarone 1990, Biometrics 46).
+
+    ``least``: the smallest p that each discrete test could give with the margins that it has, whatever it found: a sign
+    test of three untied cases never goes under .125, so it can block nothing and need not be paid for. Let K be the
+    smallest whole number for which at most K tests have a smallest p of at most ``level / K``; these are returned, in
+    order. They are picked without looking at any result, so a correction over them alone keeps the error of all.
+    """
+    if any(not 0 <= p <= 1 for p in least):
+        raise ValueError("a p value lies between 0 and 1")
+    for k in range(1, len(least) + 1):
+        able = [index for index, p in enumerate(least) if p * k <= level]
+        if len(able) <= k:
+            return able
+    return []
+
+
+def holm_of_able(p_values: Sequence[float], least: Sequence[float], level: float = 0.05) -> list[float]:
+    """Holm's adjusted p values over the tests that ``able_to_reject`` picks; 1 for the others, which can never block."""
+    able = able_to_reject(least, level)
+    adjusted = [1.0] * len(p_values)
+    for index, p in zip(able, holm([p_values[index] for index in able]), strict=True):
+        adjusted[index] = p
     return adjusted
 
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from random import Random
 from typing import Literal
 
+from gate.decision.further import needs_confirm, undecided
 from gate.decision.look import Look
 from gate.decision.remembered import remembering
 from gate.decision.state import state_of
-from gate.decision.triage import needs_confirm, undecided
 from gate.decision.verdict import verdict_of
 from gate.domain.base import NotRun, Severity, digest_of
 from gate.domain.checks import Check, ResponseContains
@@ -35,17 +36,18 @@ from gate.domain.judgement import (
     GradeStatus,
     Grading,
     OrderResult,
+    PairComparison,
     Quote,
     QuoteVerdict,
     RunJudgement,
     Unblinding,
     Winner,
 )
-from gate.domain.plan import Arm, ArmPlan, CasePlan, Enforce, Limits, Mode, RunKey, SkillPlan
+from gate.domain.plan import COMPARED_ARMS, Arm, ArmPlan, CasePlan, Enforce, Limits, Mode, RunKey, SkillPlan
 from gate.domain.report import CaseRecord, JudgedRun, SkillRecord, State, Verdict
 from gate.domain.skill import ChangeKind, Skill, SkillChange, SkillType
 from gate.domain.suite import Case, Expectation, Suite
-from gate.judging.comparator import order_winner, pair_winner
+from gate.judging.comparator import case_winner, order_winner, pair_winner, rubric
 from gate.planning.modes import RULES
 from gate.settings import Thresholds
 
@@ -158,7 +160,8 @@ class _Parts:
     def __init__(self, world: World) -> None:
         self.world = world
         self.runs: dict[tuple[object, ...], JudgedRun] = {}
-        self.cases: dict[tuple[object, ...], CaseRecord] = {}
+        self.cases: dict[tuple[int, int], CaseRecord] = {}
+        self.tuples: dict[tuple[object, ...], tuple[JudgedRun, ...]] = {}
         self.skill = Skill(
             path=PATH, slug="simulated", skill_md="SKILL.md", name="simulated", description="d", body="", files=(),
             tree_sha256="0" * 64,
@@ -179,7 +182,7 @@ class _Parts:
         expectations = tuple(Expectation(id=f"e{at}", text=f"rule {at}") for at in range(self.world.expectations))
         case = Case(eval_id=str(number), prompt="p", checks=checks, expectations=expectations)
         runs = RULES[self.world.mode].runs
-        arms = tuple(ArmPlan(arm=arm, runs=runs.get(arm, 0), limits=Limits(steps=10)) for arm in Arm)
+        arms = tuple(ArmPlan(arm=arm, runs=runs.get(arm, 0), limits=Limits(steps=10)) for arm in COMPARED_ARMS)
         return CasePlan(case=case.model_copy(update={"digest": digest_of(case)}), arms=arms, origin="both")
 
     def run(self, at: int, arm: Arm, number: int, purpose: Purpose, held: tuple[bool, ...], said: _Said) -> JudgedRun:
@@ -191,10 +194,11 @@ class _Parts:
 
     def case(self, plan: CasePlan, runs: tuple[JudgedRun, ...], layer3: CaseComparison) -> CaseRecord:
         """Runs are told apart by identity: equal ones are the same one (``run``)."""
-        key = (plan.case.eval_id, id(layer3), *map(id, runs))
+        same = self.tuples.setdefault((plan.case.eval_id, *map(id, runs)), runs)
+        key = (id(layer3), id(same))
         found = self.cases.get(key)
         if found is None:
-            found = CaseRecord.model_construct(plan=plan, runs=runs, layer3=layer3, missing=())
+            found = CaseRecord.model_construct(plan=plan, runs=same, layer3=layer3, missing=())
             self.cases[key] = found
         return found
 
@@ -406,30 +410,42 @@ class _Session:
         if not RULES[self.world.mode].layer3 or not ones or not others:
             return case.layer3
         lead = 6 * (_kept_share(ones[0]) - _kept_share(others[0]))
-        orders = []
-        for first in ("A", "B"):
-            seat = self.judge.position / 2 * (1 if first == "A" else -1)
-            a = _scores(21 + lead / 2 + seat + self.rng.gauss(0, 1.2))
-            b = _scores(21 - lead / 2 - seat + self.rng.gauss(0, 1.2))
-            orders.append(
-                OrderResult.model_construct(first=first, a=a, b=b, reasoning="", quotes=(), winner=order_winner(a, b))
-            )
-        winner, _ = pair_winner(orders)
-        return COMPARED[winner]
+        sums: list[int] = []
+        for sign in (1, -1):
+            seat = self.judge.position / 2 * sign
+            sums.append(_sum(21 + lead / 2 + seat + self.rng.gauss(0, 1.2)))
+            sums.append(_sum(21 - lead / 2 - seat + self.rng.gauss(0, 1.2)))
+        return compared_by(*sums)
 
 
-def _layer3(winner: Literal["A", "B", "TIE"]) -> CaseComparison:
-    outcome = {"A": Winner.SKILL, "B": Winner.BASELINE, "TIE": Winner.TIE}[winner]
+@lru_cache(maxsize=65_536)
+def compared_by(first_a: int, first_b: int, second_a: int, second_b: int) -> CaseComparison:
+    """Layer 3 of a case with one pair of runs, the one with the skill being A, from the sums of scores in both orders."""
+    orders = []
+    for first, a, b in (("A", _scores(first_a), _scores(first_b)), ("B", _scores(second_a), _scores(second_b))):
+        orders.append(
+            OrderResult.model_validate({"first": first, "a": a, "b": b, "reasoning": "", "winner": order_winner(a, b)})
+        )
+    winner, unstable = pair_winner(orders)
+    pairs = (
+        PairComparison(run_with=1, run_without=1, orders=tuple(orders), winner=winner, position_unstable=unstable),
+    )
+    comparison = Comparison(eval_id="", pairs=pairs, winner=case_winner(pairs), rubric=rubric(pairs))
+    comparison = comparison.model_copy(update={"sealed": comparison.seal})
+    won = None if winner == "TIE" else winner == "A"
     return CaseComparison(
-        comparison=Comparison(eval_id="", pairs=(), winner=winner, rubric={}, sealed="s"),
-        unblinding=Unblinding(comparison_sealed="s", with_skill="A", outcome=outcome),
+        comparison=comparison,
+        unblinding=Unblinding(
+            comparison_sealed=comparison.sealed,
+            with_skill="A",
+            outcome={None: Winner.TIE, True: Winner.SKILL, False: Winner.BASELINE}[won],
+            winner_is_with_skill=won,
+        ),
         analysis=NotRun(not_run="not simulated"),
     )
 
 
 NOT_COMPARED = CaseComparison(comparison=NotRun(not_run="not yet"), analysis=NotRun(not_run="not yet"))
-WINNERS: tuple[Literal["A", "B", "TIE"], ...] = ("A", "B", "TIE")
-COMPARED = {winner: _layer3(winner) for winner in WINNERS}
 
 
 def _kept_share(run: JudgedRun) -> float:
@@ -439,10 +455,14 @@ def _kept_share(run: JudgedRun) -> float:
     return sum(result.status is CheckStatus.PASSED for result in checks) / len(checks)
 
 
-def _scores(total: float) -> CriterionScores:
-    """Six whole numbers 1-5 with this sum, as near as there are."""
-    whole = min(30, max(6, round(total)))
-    base, more = divmod(whole, 6)
+def _sum(total: float) -> int:
+    """The nearest sum that six scores can have."""
+    return min(30, max(6, round(total)))
+
+
+def _scores(total: int) -> CriterionScores:
+    """Six whole numbers 1-5 with this sum, as even as there are."""
+    base, more = divmod(total, 6)
     return CriterionScores.model_construct(
         **{name: base + (at < more) for at, name in enumerate(CRITERIA)}, _fields_set=set(CRITERIA)
     )

@@ -7,25 +7,19 @@ from dataclasses import dataclass
 
 from gate import statistics
 from gate.decision import figures
-from gate.decision.figures import case_name
 from gate.decision.look import Look, Tests
-from gate.decision.remembered import remembered
+from gate.decision.remembered import remembered, remembered_of_runs
 from gate.decision.triage import (
-    Assertion,
     case_passed,
-    check_result,
     confirm_runs,
-    describe_check,
-    natural,
     paired_runs,
     passed_over,
     tally,
     usable_runs,
 )
-from gate.decision.wording import case_names, charge_sentence, evidence, run_numbers
-from gate.domain.base import Severity
-from gate.domain.checks import Check, ToolCallCount, ToolCallForbidden
-from gate.domain.judgement import CheckStatus
+from gate.decision.vetoes import found_by_code, open_reports
+from gate.decision.wording import case_names, charge_sentence, run_numbers
+from gate.domain.base import Severity, six_digits
 from gate.domain.plan import Arm
 from gate.domain.report import CaseRecord
 
@@ -39,64 +33,52 @@ class Charge:
 
     sentence: str
     confirmed: bool
+    veto: bool = False
 
 
 @remembered
 def charges_against(look: Look) -> tuple[Charge, ...]:
-    """Every charge, confirmed or not: single assertions, then tests over cases, then the bound of the rate."""
-    return (*_assertion_charges(look), *_test_charges(look), *_bound_charges(look))
+    """Every charge, confirmed or not: vetoes of judges, single assertions, then tests over cases, then the bound of the rate."""
+    return (*_reported_charges(look), *_assertion_charges(look), *_test_charges(look), *_bound_charges(look))
 
 
-def forbidden_tools(look: Look) -> Iterable[str]:
-    """V2, found by code: fails at once."""
+def found_vetoes(look: Look) -> tuple[str, ...]:
+    """Vetoes that code found: they fail at once."""
+    return tuple(sentence for case in look.runnable for sentence in found_by_code(case))
+
+
+def _reported_charges(look: Look) -> Iterable[Charge]:
+    """Vetoes that a judge reported."""
     for case in look.runnable:
-        for check in sorted(case.plan.case.checks, key=lambda item: natural(item.id)):
-            forbidden = _forbidden(check)
-            if forbidden is None or check.severity is not Severity.MUST:
-                continue
-            assertion = Assertion("check", check.id, check.severity, describe_check(check), check.rule_ref)
-            called = [
-                run
-                for run in usable_runs(case, Arm.WITH_SKILL)
-                if (result := check_result(run, check.id)) is not None
-                and result.status is CheckStatus.FAILED
-                and result.severity is Severity.MUST  # not excused by a known issue
-            ]
-            if called:
-                yield (
-                    f"V2: {case_name(case)}: forbidden tool {forbidden} was called in with_skill "
-                    f"{run_numbers([run.record.key.run for run in called])}: {assertion.label}: "
-                    f"{evidence(called[0], assertion)}"
-                )
-
-
-def _forbidden(check: Check) -> str | None:
-    """The tools that a check forbids, or None for one that forbids no tool."""
-    parameters = check.parameters
-    if isinstance(parameters, ToolCallForbidden):
-        return " or ".join(parameters.tools)
-    if isinstance(parameters, ToolCallCount) and parameters.status is None:
-        return parameters.tool if 0 in (parameters.max, parameters.expected_count) else None
-    return None
+        for item in open_reports(case):
+            again = f"; the same in {run_numbers(item.runs)}, the confirm stage among them" if item.repeated else ""
+            yield Charge(f"{item.sentence}{again}", item.repeated, veto=True)
 
 
 def _assertion_charges(look: Look) -> Iterable[Charge]:
     """A ``must`` assertion failing in all with-runs; any assertion passing in all base runs and failing in all of head."""
     for case in look.runnable:
-        runs = usable_runs(case, Arm.WITH_SKILL)
-        heads, bases = paired_runs(case, Arm.WITH_SKILL, Arm.BASE_SKILL)
-        crashed = runs and not any(run.record.completed for run in runs)
-        for assertion in figures.owed(case):
-            if not tally(runs, assertion).all_failed:
-                continue
-            base = tally(bases, assertion)
-            flip = base.all_passed and bool(heads)
-            must = assertion.severity is Severity.MUST
-            if must or flip:
-                repeated = bool(confirm_runs(case)) and (must or any(r.record.purpose == "confirm" for r in bases))
-                yield Charge(charge_sentence(case, assertion, runs, bases if flip else ()), repeated)
-                if crashed:
-                    break  # every other assertion of the case failed for the same reason
+        yield from _case_charges(case)
+
+
+@remembered_of_runs
+def _case_charges(case: CaseRecord) -> tuple[Charge, ...]:
+    charges: list[Charge] = []
+    runs = usable_runs(case, Arm.WITH_SKILL)
+    heads, bases = paired_runs(case, Arm.WITH_SKILL, Arm.BASE_SKILL)
+    crashed = runs and not any(run.record.completed for run in runs)
+    for assertion in figures.owed(case):
+        if not tally(runs, assertion).all_failed:
+            continue
+        base = tally(bases, assertion)
+        flip = base.all_passed and bool(heads)
+        must = assertion.severity is Severity.MUST
+        if must or flip:
+            repeated = bool(confirm_runs(case)) and (must or any(r.record.purpose == "confirm" for r in bases))
+            charges.append(Charge(charge_sentence(case, assertion, runs, bases if flip else ()), repeated))
+            if crashed:
+                break  # every other assertion of the case failed for the same reason
+    return tuple(charges)
 
 
 @remembered
@@ -105,13 +87,19 @@ def lost_and_won(look: Look, arm: Arm, *, confirm: bool) -> tuple[list[CaseRecor
     lost: list[CaseRecord] = []
     won: list[CaseRecord] = []
     for case in look.runnable:
-        heads, others = paired_runs(case, Arm.WITH_SKILL, arm, confirm=confirm)
-        verdicts = passed_over(case, heads), passed_over(case, others)
+        verdicts = _pair_verdicts(case, arm, confirm)
         if verdicts == (False, True):
             lost.append(case)
         elif verdicts == (True, False):
             won.append(case)
     return lost, won
+
+
+@remembered_of_runs
+def _pair_verdicts(case: CaseRecord, arm: Arm, confirm: bool) -> tuple[bool | None, bool | None]:
+    """Whether head, and the arm that it is compared with, pass a case."""
+    heads, others = paired_runs(case, Arm.WITH_SKILL, arm, confirm=confirm)
+    return passed_over(case, heads), passed_over(case, others)
 
 
 def tested_arms(look: Look) -> list[Arm]:
@@ -125,12 +113,15 @@ def tests_of(look: Look) -> Tests:
     """The p values by which this skill could be blocked, whatever they are: its part in the session's families."""
     arms = tested_arms(look)
 
-    def worse(*, confirm: bool) -> Iterable[float]:
+    def worse(*, confirm: bool) -> Iterable[tuple[float, float]]:
+        """p of each arm, and the smallest one that it could have had."""
         for arm in arms:
             lost, won = lost_and_won(look, arm, confirm=confirm)
-            yield statistics.sign_test(len(lost), len(won))
+            yield statistics.sign_test(len(lost), len(won)), statistics.sign_test(len(lost) + len(won), 0)
 
-    signs = tuple(max(pair) for pair in zip(worse(confirm=True), worse(confirm=False), strict=True))
+    pairs = list(zip(worse(confirm=True), worse(confirm=False), strict=True))
+    signs = tuple(max(after[0], before[0]) for after, before in pairs)
+    least = tuple(max(after[1], before[1]) for after, before in pairs)
     failed, failed_first, total = _failed_cases(look)
     bound = None
     if total:
@@ -139,7 +130,18 @@ def tests_of(look: Look) -> Tests:
             statistics.binomial_at_most(total - len(failed), total, threshold),
             statistics.binomial_at_most(total - len(failed_first), total, threshold),
         )
-    return Tests(signs, bound)
+    base = signs[arms.index(Arm.BASE_SKILL)] if Arm.BASE_SKILL in arms else None
+    bound_least = statistics.binomial_at_most(0, total, look.thresholds.threshold) if total else 1.0
+    return Tests(signs, bound, base, least, bound_least)
+
+
+def dashboard_p(look: Look) -> tuple[float | None, float | None]:
+    """(p, its Benjamini-Hochberg value over the skills of the session) of head against base; None where not compared."""
+    own = tests_of(look).base
+    if own is None:
+        return None, None
+    all_p = [own, *(peer.base for peer in look.peers if peer.base is not None)]
+    return six_digits(own), six_digits(statistics.benjamini_hochberg(all_p)[0])
 
 
 def blocking_family(look: Look) -> int:
@@ -154,9 +156,14 @@ def _over(look: Look) -> str:
 
 def _test_charges(look: Look) -> Iterable[Charge]:
     """Head worse than base, or than no skill, over distinct cases: Holm over these tests of all skills of the session,
-    with the larger p of before and after the confirm runs."""
-    arms, own = tested_arms(look), tests_of(look).signs
-    adjusted = statistics.holm([*own, *(p for peer in look.peers for p in peer.signs)])[: len(own)]
+    with the larger p of before and after the confirm runs. Tests that could block nothing are none of the family: a change
+    cannot thin out the error by adding skills without cases."""
+    arms, own = tested_arms(look), tests_of(look)
+    adjusted = statistics.holm_of_able(
+        [*own.signs, *(p for peer in look.peers for p in peer.signs)],
+        [*own.least, *(p for peer in look.peers for p in peer.least)],
+        BLOCKING_LEVEL,
+    )[: len(arms)]
     for arm, p in zip(arms, adjusted, strict=True):
         if p <= BLOCKING_LEVEL:
             lost, won = lost_and_won(look, arm, confirm=True)
@@ -183,11 +190,12 @@ def _bound_charges(look: Look) -> Iterable[Charge]:
     That is the exact binomial test of "at least the threshold" at .05, and several skills share its error (Holm).
     """
     failed, failed_first, total = _failed_cases(look)
-    own = tests_of(look).bound
-    if not failed or not failed_first or own is None:
+    own = tests_of(look)
+    if not failed or not failed_first or own.bound is None:
         return
-    peers = [peer.bound for peer in look.peers if peer.bound is not None]
-    if statistics.holm([own, *peers])[0] < BLOCKING_LEVEL:
+    family = [own, *(peer for peer in look.peers if peer.bound is not None)]
+    p_values, least = [item.bound or 0.0 for item in family], [item.bound_least for item in family]
+    if statistics.holm_of_able(p_values, least, BLOCKING_LEVEL)[0] < BLOCKING_LEVEL:
         upper, threshold = statistics.clopper_pearson_upper(total - len(failed), total), look.thresholds.threshold
         shared = f", also after Holm{_over(look)}" if look.peers else ""
         sentence = (

@@ -5,24 +5,42 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gate.domain.plan import Plan
-from gate.domain.report import ModelUse
+from gate.domain.plan import Arm, Plan
+from gate.domain.report import ModelUse, SkillReport
+
+BY_RUN = ("executor", "grader", "second_grader", "generator", "evaluator", "defender", "prosecutor")
+"""Roles whose calls belong to one run."""
 
 
-def cost_words(plan: Plan, usage: Sequence[ModelUse]) -> str:
+def cost_words(plan: Plan, usage: Sequence[ModelUse], skills: Sequence[SkillReport] = (), *, kept: bool = False) -> str:
     """One line: calls, tokens and money of this session over all roles, retries and failures included, and what the next
-    push costs. An unknown part makes a sum a lower bound, and the line says so. Nothing called: says that it cost nothing.
+    push costs by what this one needed. ``kept``: a cache keeps runs. An unknown part makes a sum a lower bound, and the
+    line says so. Nothing called: says that it cost nothing.
     """
     calls = sum(use.calls for use in usage)
     if not calls:
         return "no model was called: nothing spent"
     failed = sum(use.failed_calls for use in usage)
     spent = f"{calls} model calls" + (f" ({failed} of them failed)" if failed else "")
-    next_push = "the next push of this size costs about the same, as nothing is reused yet"
+    next_push = _next_push(usage, skills, kept=kept)
     if plan.estimated_calls:
         worst = f", at most {plan.worst_calls}" if plan.worst_calls else ""
         next_push += f" (planned: {plan.estimated_calls} calls{worst})"
     return f"this run: {spent}, {_tokens(usage)}, {_money(usage)}; {next_push}"
+
+
+def _next_push(usage: Sequence[ModelUse], skills: Sequence[SkillReport], *, kept: bool) -> str:
+    """What the next push costs, as a clause: where runs are kept, those without the skill and on base are not made again."""
+    if not kept:
+        return "the next push of this size costs about the same, as no run is kept"
+    finished = {arm: sum(item.finished for skill in skills for item in skill.arms if item.arm is arm) for arm in Arm}
+    total, again = sum(finished.values()), finished[Arm.WITH_SKILL]
+    if any(count.kind == "run_reused" for skill in skills for count in skill.fallbacks) or not again:
+        return "the next push of this size costs about the same, with what is kept"
+    of_runs = sum(use.calls for use in usage if use.role in BY_RUN)
+    rest = sum(use.calls for use in usage) - of_runs
+    about = rest + -(-of_runs * again // total)
+    return f"a next push that changes only the skill makes {again} of these {total} runs again: about {about} calls"
 
 
 def _tokens(usage: Sequence[ModelUse]) -> str:

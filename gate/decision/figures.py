@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from gate import statistics
-from gate.decision.remembered import remembered
+from gate.decision.remembered import remembered, remembered_of_runs
 from gate.decision.triage import (
     Assertion,
     case_passed,
@@ -23,16 +23,25 @@ from gate.decision.triage import (
     usable_runs,
     weighty,
 )
-from gate.domain.base import FallbackCount, NotRun
+from gate.domain.base import FallbackCount, NotRun, six_digits
+from gate.domain.contract import SkillContract
 from gate.domain.evidence import Outcome
 from gate.domain.judgement import ControlGrade, GradeStatus, Grading, Winner
-from gate.domain.plan import Arm, CasePlan, case_folder
+from gate.domain.plan import COMPARED_ARMS, OPTIONAL_ARMS, Arm, CasePlan, case_folder
 from gate.domain.report import ArmFigures, CaseRecord, CaseReport, JudgedRun, Share, SkillRecord
+from gate.settings import JudgeCalibration
 
 WIN_LEVEL = 0.05
-"""One-sided error of the comparator's suite test (DESIGN.md 4: win, loss = p <= .05)."""
+"""One-sided error of the sign test over decided cases (DESIGN.md 4: p <= .05). Reached against a skill whose cases pass, it
+makes the skill conditional."""
+LEAD_LEVEL = 0.004
+"""One-sided error of the suite test over the scores of all compared cases, at which a suite is called won or lost: equal
+outputs are called so in at most 0.8 % of all sessions, whatever the judge (judging.md J4 asks for 1 %). The sign test at
+.05 alone gives 1 to 6 %, the more the firmer a judge's tastes, and sees less. Eight cases of one side reach it."""
 ENOUGH_DECIDED = 5
 """Under this many decided cases no suite test can reach ``WIN_LEVEL``."""
+COUNTED_SUMS = 2_000_000
+"""Steps that an exact permutation test of the lift may take: about a second."""
 GRADES = (("S", 0.95), ("A", 0.90), ("B", 0.80), ("C", 0.70))
 """Origins 1.9: release grade by the source's rate; below C it is D, and any veto is F."""
 DEGRADED = ("rules_only", "rules-only", "invalid")
@@ -57,7 +66,7 @@ def case_name(case: CaseRecord) -> str:
     return f"{named} (of the base suite)" if case.plan.origin == "base" else named
 
 
-@remembered
+@remembered_of_runs
 def owed(case: CaseRecord) -> tuple[Assertion, ...]:
     """The weighty assertions that head must keep. A case that only the base suite has must not regress (DESIGN.md 3):
     what the base version did not hold there itself is not asked of head."""
@@ -79,16 +88,51 @@ def add(shares: Iterable[Share]) -> Share:
     return Share(passed=sum(item.passed for item in listed), total=sum(item.total for item in listed))
 
 
-def source_assertions(cases: Sequence[CaseRecord]) -> dict[int, tuple[Assertion, ...]]:
-    """By position of the case: its exact checks, or its expectations where no case has a check (origins 1.9)."""
-    kind = "check" if any(item.kind == "check" for case in cases for item in weighty(case)) else "expectation"
-    return {index: tuple(item for item in weighty(case) if item.kind == kind) for index, case in enumerate(cases)}
+def _source_kind(cases: Sequence[CaseRecord]) -> str:
+    """What the source's rate counts: exact checks, or expectations where no case has a check (origins 1.9)."""
+    return "check" if any(_has_check(weighty(case)) for case in cases) else "expectation"
+
+
+@remembered
+def _has_check(assertions: tuple[Assertion, ...]) -> bool:
+    return any(item.kind == "check" for item in assertions)
 
 
 def source_rate(cases: Sequence[CaseRecord]) -> Share:
     """The source's rate over single exact checks of the with-runs (fallback: expectations). For the letter only."""
-    chosen = source_assertions(cases)
-    return add(share_over(usable_runs(case, Arm.WITH_SKILL), chosen[i]) for i, case in enumerate(cases))
+    kind = _source_kind(cases)
+    return add(_kind_share(case, kind) for case in cases)
+
+
+@remembered_of_runs
+def _kind_share(case: CaseRecord, kind: str) -> Share:
+    return share_over(usable_runs(case, Arm.WITH_SKILL), _of_kind(case, kind))
+
+
+def share_of(cases: Sequence[CaseRecord], case: CaseRecord, arm: Arm) -> Share:
+    """What the source's rate counts, of one case of these and one arm."""
+    return share_over(usable_runs(case, arm), _of_kind(case, _source_kind(cases)))
+
+
+def rate_of(cases: Sequence[CaseRecord], case: CaseRecord, arm: Arm) -> Fraction | None:
+    """``share_of`` as an exact rate; None where nothing ran."""
+    share = share_of(cases, case, arm)
+    return Fraction(share.passed, share.total) if share.total else None
+
+
+@remembered_of_runs
+def _kind_rates(case: CaseRecord, kind: str, arm: Arm) -> tuple[Fraction, Fraction] | None:
+    """Rates of an arm and without the skill; None where one of them has no run that counts."""
+    ones, others = paired_runs(case, arm, Arm.WITHOUT_SKILL)
+    chosen = _of_kind(case, kind)
+    one, other = share_over(ones, chosen), share_over(others, chosen)
+    if not one.total or not other.total:
+        return None
+    return Fraction(one.passed, one.total), Fraction(other.passed, other.total)
+
+
+def _of_kind(case: CaseRecord, kind: str) -> tuple[Assertion, ...]:
+    return tuple(item for item in weighty(case) if item.kind == kind)
 
 
 def letter(rate: Share, *, vetoed: bool) -> str | None:
@@ -108,8 +152,13 @@ def authoritative(cases: Sequence[CaseRecord], *, confirm: bool = True) -> Share
 
 
 def head_suite(cases: Iterable[CaseRecord]) -> tuple[CaseRecord, ...]:
-    """Cases that the head suite has, can run and can say something."""
-    return tuple(case for case in cases if case.plan.origin != "base" and case.plan.blocked is None and counting(case))
+    """Cases that the head suite has, can run and can say something.
+
+    Trigger queries are none of them where there are others: forty short questions that any description passes must not
+    hide four pieces of work that fail.
+    """
+    able = [case for case in cases if case.plan.origin != "base" and case.plan.blocked is None and counting(case)]
+    return tuple(case for case in able if case.plan.case.trigger is None) or tuple(able)
 
 
 @dataclass(frozen=True)
@@ -121,31 +170,39 @@ class Lift:
     cases: int
     left_out: int
     kind: str
+    deltas: tuple[Fraction, ...] = ()
+    """Of each case: its rate with the skill minus that without."""
 
     @property
     def delta(self) -> Fraction:
         """Mean over cases of the difference of the two rates; exact, so that equal rates give 0."""
         return self.with_rate - self.without_rate
 
+    @property
+    def chance(self) -> float:
+        """One-sided p of a lift as high where the skill changes nothing: every sign of a delta is then a coin's.
 
-def lift_of(cases: Sequence[CaseRecord]) -> Lift | None:
+        By the permutation test of the deltas where their sums can be counted, else by the sign test, which needs no more.
+        """
+        scale = math.lcm(*(delta.denominator for delta in self.deltas))
+        if len(self.deltas) * sum(abs(delta) for delta in self.deltas) * scale <= COUNTED_SUMS:
+            return statistics.sign_flip_test(self.deltas)
+        return statistics.sign_test(sum(delta > 0 for delta in self.deltas), sum(delta < 0 for delta in self.deltas))
+
+
+def lift_of(cases: Sequence[CaseRecord], arm: Arm = Arm.WITH_SKILL) -> Lift | None:
     """The source's Delta, per case and then averaged (never pooled: filled cases have more runs). None: not computed."""
-    chosen = source_assertions(cases)
-    rates: list[tuple[Fraction, Fraction]] = []
-    for index, case in enumerate(cases):
-        ones, others = paired_runs(case, Arm.WITH_SKILL, Arm.WITHOUT_SKILL)
-        one, other = share_over(ones, chosen[index]), share_over(others, chosen[index])
-        if one.total and other.total:
-            rates.append((Fraction(one.passed, one.total), Fraction(other.passed, other.total)))
+    kind = _source_kind(cases)
+    rates = [found for case in cases if (found := _kind_rates(case, kind, arm)) is not None]
     if not rates:
         return None
-    kinds = {item.kind for items in chosen.values() for item in items}
     return Lift(
         with_rate=sum((rate for rate, _ in rates), Fraction(0)) / len(rates),
         without_rate=sum((rate for _, rate in rates), Fraction(0)) / len(rates),
         cases=len(rates),
         left_out=len(cases) - len(rates),
-        kind="checks" if kinds == {"check"} else "expectations",
+        kind=f"{kind}s",
+        deltas=tuple(with_rate - without_rate for with_rate, without_rate in rates),
     )
 
 
@@ -157,6 +214,8 @@ class Duel:
     lost: int
     tied: int
     not_run: int
+    leads: tuple[Fraction, ...] = ()
+    """Of every compared case: the mean sum of scores with the skill minus that without, over orders and pairs."""
 
     @property
     def decided(self) -> int:
@@ -165,32 +224,57 @@ class Duel:
 
     @property
     def wins(self) -> bool:
-        """The one-sided suite test says that the skill is better."""
-        return statistics.sign_test(self.won, self.lost) <= WIN_LEVEL
+        """The one-sided suite test says that the skill is better, and so do the decided cases."""
+        return self._shown(self.won - self.lost, self.leads)
 
     @property
     def loses(self) -> bool:
-        """The one-sided suite test says that the baseline is better."""
-        return statistics.sign_test(self.lost, self.won) <= WIN_LEVEL
+        """The one-sided suite test says that the baseline is better, and so do the decided cases."""
+        return self._shown(self.lost - self.won, tuple(-lead for lead in self.leads))
+
+    @property
+    def p_lost(self) -> float:
+        """One-sided exact p of this many lost among the decided cases, if the arms were equal."""
+        return statistics.sign_test(self.lost, self.won)
+
+    @property
+    def open(self) -> bool:
+        """Too few cases to tell: too few decided ones, or more of one side than chance would give, and not enough."""
+        one_sided = min(statistics.sign_test(self.won, self.lost), self.p_lost)
+        return self.decided < ENOUGH_DECIDED or (one_sided <= WIN_LEVEL and not self.wins and not self.loses)
+
+    def _shown(self, more: int, leads: tuple[Fraction, ...]) -> bool:
+        return self.decided >= ENOUGH_DECIDED and more > 0 and statistics.signed_rank(leads) <= LEAD_LEVEL
 
 
+@remembered
 def outcome_of(case: CaseRecord) -> Winner | None:
     """Who won a case after unblinding; None where Layer 3 did not run, or what was opened is not what was sealed."""
     comparison, opened = case.layer3.comparison, case.layer3.unblinding
-    if isinstance(comparison, NotRun) or opened is None or opened.comparison_sealed != comparison.sealed:
+    if isinstance(comparison, NotRun) or opened is None or not opened.fits(comparison):
         return None
     return opened.outcome
 
 
 def duel_of(cases: Iterable[CaseRecord]) -> Duel:
-    """Won, lost and tied cases."""
-    outcomes = [outcome_of(case) for case in cases]
+    """Won, lost and tied cases, and by how much."""
+    compared = [(outcome_of(case), lead_of(case)) for case in cases]
+    outcomes = [outcome for outcome, _ in compared]
     return Duel(
         won=outcomes.count(Winner.SKILL),
         lost=outcomes.count(Winner.BASELINE),
         tied=outcomes.count(Winner.TIE),
         not_run=outcomes.count(None),
+        leads=tuple(lead for _, lead in compared if lead is not None),
     )
+
+
+def lead_of(case: CaseRecord) -> Fraction | None:
+    """By how much the scores with the skill are above those without; None where there is no outcome."""
+    comparison, opened = case.layer3.comparison, case.layer3.unblinding
+    if outcome_of(case) is None or isinstance(comparison, NotRun) or opened is None:
+        return None
+    return comparison.difference if opened.with_skill == "A" else -comparison.difference
 
 
 @dataclass(frozen=True)
@@ -243,6 +327,22 @@ class JudgeHealth:
         )
 
 
+def stored_sentence(known: JudgeCalibration) -> str:
+    """What a stored calibration says of a judge."""
+    return (
+        f"stored calibration of {known.model}, {known.date}: TPR "
+        f"{_with_interval(known.true_asked - known.true_failed, known.true_asked)}, TNR "
+        f"{_with_interval(known.false_asked - known.false_passed, known.false_asked)}"
+    )
+
+
+def is_weak(known: JudgeCalibration) -> bool:
+    """Whether a stored calibration says that a judge's verdicts mean little (judging.md 5.7)."""
+    right = Fraction(known.true_asked - known.true_failed, known.true_asked)
+    right += Fraction(known.false_asked - known.false_passed, known.false_asked)
+    return right - 1 < Fraction(statistics.WEAK_JUDGE).limit_denominator(1000)
+
+
 def _with_interval(hits: int, total: int) -> str:
     low, high = statistics.wilson(hits, total)
     return f"{hits / total:.0%} ({low:.0%} to {high:.0%})"
@@ -250,21 +350,27 @@ def _with_interval(hits: int, total: int) -> str:
 
 def judge_health(cases: Iterable[CaseRecord]) -> JudgeHealth:
     """Sums over the gradings of all runs, voided ones too: what voids a batch is what health is about."""
-    listed = list(gradings(cases))
+    return JudgeHealth(*map(sum, zip((0,) * 8, *(_health(case) for case in cases), strict=True)))
+
+
+@remembered_of_runs
+def _health(case: CaseRecord) -> tuple[int, ...]:
+    """The counts of ``JudgeHealth`` in their order, of one case."""
+    listed = list(gradings([case]))
     controls: list[ControlGrade] = [control for grading in listed for control in grading.controls]
     said = [row.model_said for grading in listed for row in grading.rows if row.model_said is not None]
     answered = [control for control in controls if control.model_said is not None]
     false_ones = [control for control in answered if not control.known]
     true_ones = [control for control in answered if control.known]
-    return JudgeHealth(
-        asked=len(controls),
-        answered=len(answered),
-        false_asked=len(false_ones),
-        false_passed=sum(control.model_said is True for control in false_ones),
-        true_asked=len(true_ones),
-        true_failed=sum(control.model_said is False for control in true_ones),
-        said_pass=said.count(True),
-        said=len(said),
+    return (
+        len(controls),
+        len(answered),
+        len(false_ones),
+        sum(control.model_said is True for control in false_ones),
+        len(true_ones),
+        sum(control.model_said is False for control in true_ones),
+        said.count(True),
+        len(said),
     )
 
 
@@ -278,9 +384,13 @@ def gradings(cases: Iterable[CaseRecord]) -> Iterator[Grading]:
 
 def graded_share(cases: Iterable[CaseRecord], arm: Arm) -> Share:
     """Expectations with a verdict, of all expectations over the completed runs of an arm."""
+    return add(_graded(case, arm) for case in cases)
+
+
+@remembered_of_runs
+def _graded(case: CaseRecord, arm: Arm) -> Share:
     rows = [
         grade_row(run, expectation.id)
-        for case in cases
         for run in usable_runs(case, arm)
         if run.record.completed
         for expectation in case.plan.case.expectations
@@ -292,13 +402,16 @@ def graded_share(cases: Iterable[CaseRecord], arm: Arm) -> Share:
 
 def planned_runs(cases: Iterable[CaseRecord], arm: Arm) -> tuple[int, int]:
     """(planned, finished) of an arm: what the plan asks for and what fill and confirm added; what of it is usable."""
-    planned = finished = 0
-    for case in cases:
-        plan = case.plan.arm(arm)
-        planned += plan.runs if plan is not None and plan.skipped is None and case.plan.blocked is None else 0
-        planned += sum(run.record.purpose != "planned" for run in case.of(arm))
-        finished += len(usable_runs(case, arm))
-    return planned, finished
+    counts = [_planned(case, arm) for case in cases]
+    return sum(planned for planned, _ in counts), sum(finished for _, finished in counts)
+
+
+@remembered_of_runs
+def _planned(case: CaseRecord, arm: Arm) -> tuple[int, int]:
+    plan = case.plan.arm(arm)
+    planned = plan.runs if plan is not None and plan.skipped is None and case.plan.blocked is None else 0
+    planned += sum(run.record.purpose != "planned" for run in case.of(arm))
+    return planned, len(usable_runs(case, arm))
 
 
 def arm_skipped(cases: Iterable[CaseRecord], arm: Arm) -> str | None:
@@ -316,6 +429,15 @@ def arm_skipped(cases: Iterable[CaseRecord], arm: Arm) -> str | None:
 def plural(count: int, word: str) -> str:
     """``word`` in the number that ``count`` asks for."""
     return word if count == 1 else word + "s"
+
+
+def all_arms(cases: Sequence[CaseRecord]) -> tuple[ArmFigures, ...]:
+    """The arms that a verdict may rest on, then the optional ones that were planned. Trigger queries are counted where
+    there is nothing else: beside real work they would blur what the arms differ in."""
+    cases = [case for case in cases if case.plan.case.trigger is None] or cases
+    planned = {plan.arm for case in cases for plan in case.plan.arms if plan.runs}
+    shown = (*COMPARED_ARMS, *(arm for arm in OPTIONAL_ARMS if arm in planned))
+    return tuple(arm_figures(cases, arm) for arm in shown) if cases else ()
 
 
 def arm_figures(cases: Sequence[CaseRecord], arm: Arm) -> ArmFigures:
@@ -337,6 +459,9 @@ def arm_figures(cases: Sequence[CaseRecord], arm: Arm) -> ArmFigures:
         activated=sum(run.record.metrics.activated for _, run in completed),
         graded=sum(fully_graded(case, run) for case, run in completed),
         assertions=add(shares),
+        assertions_interval=_clustered(cases, arm),
+        pass_at_2=statistics.mean_pass_at_k(_runs_passed(cases, arm), 2),
+        pass_hat_2=statistics.mean_pass_hat_k(_runs_passed(cases, arm), 2),
         mean_rate=statistics.mean(rates),
         sd_rate=statistics.sample_sd(rates),
         # Unknown is not zero: a mean over the known part would flatter the runs that died on budget.
@@ -344,6 +469,23 @@ def arm_figures(cases: Sequence[CaseRecord], arm: Arm) -> ArmFigures:
         cost_usd=math.fsum(known_costs) if costs and len(known_costs) == len(costs) else None,
         skipped=arm_skipped(cases, arm),
     )
+
+
+def _clustered(cases: Sequence[CaseRecord], arm: Arm) -> tuple[float, float] | None:
+    """The interval of the assertion rate over cases: runs of one case are alike, so they are one value of it."""
+    shares = [share_over(usable_runs(case, arm), weighty(case)) for case in cases]
+    found = statistics.clustered([(share.passed, share.total) for share in shares if share.total])
+    return None if found is None else (six_digits(found.low), six_digits(found.high))
+
+
+def _runs_passed(cases: Sequence[CaseRecord], arm: Arm) -> list[tuple[int, int]]:
+    """(usable runs, those in which every deciding assertion held) of each case."""
+    counts = []
+    for case in cases:
+        runs, deciding = usable_runs(case, arm), counting(case)
+        if deciding:
+            counts.append((len(runs), sum(all(holds(run, item) for item in deciding) for run in runs)))
+    return counts
 
 
 def fully_graded(case: CaseRecord, run: JudgedRun) -> bool:
@@ -354,22 +496,38 @@ def fully_graded(case: CaseRecord, run: JudgedRun) -> bool:
 
 def crashes(cases: Iterable[CaseRecord]) -> Share:
     """With-runs that the agent's doing ended (V4), of the usable ones."""
-    runs = [run for case in cases for run in usable_runs(case, Arm.WITH_SKILL)]
+    return add(_crashed(case) for case in cases)
+
+
+@remembered_of_runs
+def _crashed(case: CaseRecord) -> Share:
+    runs = usable_runs(case, Arm.WITH_SKILL)
     return Share(passed=sum(run.record.outcome is not Outcome.COMPLETED for run in runs), total=len(runs))
 
 
 def activation(cases: Iterable[CaseRecord]) -> Share:
-    """With-runs that opened the skill, of the completed ones."""
-    runs = [run for case in cases for run in usable_runs(case, Arm.WITH_SKILL) if run.record.completed]
+    """With-runs that opened the skill, of the completed ones in which it was offered and might be opened."""
+    return add(_opened(case) for case in cases)
+
+
+@remembered_of_runs
+def _opened(case: CaseRecord) -> Share:
+    if case.plan.case.mode == "loaded" or case.plan.case.trigger is False:
+        return Share(passed=0, total=0)
+    runs = [run for run in usable_runs(case, Arm.WITH_SKILL) if run.record.completed]
     return Share(passed=sum(run.record.metrics.activated for run in runs), total=len(runs))
 
 
 def fallback_sums(record: SkillRecord) -> tuple[FallbackCount, ...]:
     """Every fallback of a skill, summed by kind and role (DESIGN.md 9), with the runs dropped and the arms skipped."""
     sums: Counter[tuple[str, str]] = Counter()
+    for item in _contract_fallbacks(record):
+        sums[item.kind, item.role] += item.count
     for case in record.cases:
         parts = [run.record.fallbacks for run in case.runs]
+        parts += [(FallbackCount(kind="run_reused", count=1),) for run in case.runs if run.reused]
         parts += [run.judgement.grading.fallbacks for run in case.runs]
+        parts += [run.discussion.fallbacks for run in case.runs]
         parts += [case.layer3.comparison.fallbacks, case.layer3.analysis.fallbacks]
         for item in (count for part in parts for count in part):
             sums[item.kind, item.role] += item.count
@@ -381,6 +539,14 @@ def fallback_sums(record: SkillRecord) -> tuple[FallbackCount, ...]:
     return tuple(
         FallbackCount(kind=kind, role=role, count=count) for (kind, role), count in sorted(sums.items()) if count
     )
+
+
+def _contract_fallbacks(record: SkillRecord) -> tuple[FallbackCount, ...]:
+    contract = record.contract
+    if contract is None:
+        return ()
+    signed = contract.tasks if isinstance(contract, SkillContract) else ()
+    return (*contract.fallbacks, *(item for task in signed for item in task.fallbacks))
 
 
 def _dropped(case: CaseRecord) -> int:
@@ -406,8 +572,10 @@ def case_report(case: CaseRecord, slug: str) -> CaseReport:
         passed=None if plan.blocked is not None else case_passed(case),
         reasons=_case_reasons(case),
         comparison=_comparison(case),
+        comparison_detail="",
+        analysis=(),
         folder=case_folder(slug, plan.case.eval_id),
-        **{arm.value: share_over(usable_runs(case, arm), weighty(case)) for arm in Arm},
+        **{arm.value: share_over(usable_runs(case, arm), weighty(case)) for arm in COMPARED_ARMS},
     )
 
 
@@ -433,7 +601,7 @@ def _case_reasons(case: CaseRecord) -> tuple[str, ...]:
             reasons.append(f"{assertion.label} passed in {counts.passed} of {counts.total} with-runs{unknown}")
     reasons += [
         f"run {run.record.key.run} {run.record.key.arm.value}: {run.record.outcome.value}: {run.record.reason}"
-        for arm in Arm
+        for arm in COMPARED_ARMS
         for run in case.of(arm)
         if run.record.outcome is not Outcome.COMPLETED
     ]

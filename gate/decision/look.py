@@ -9,9 +9,10 @@ from typing import Literal, NamedTuple
 
 from gate.decision import figures
 from gate.decision.triage import weighty
+from gate.decision.triggering import ordinary, trigger_figures
 from gate.domain.plan import Enforce, Mode
-from gate.domain.report import CaseRecord, Share, SkillRecord
-from gate.settings import Thresholds, Waiver
+from gate.domain.report import CaseRecord, Share, SkillRecord, TriggerFigures
+from gate.settings import JudgeCalibration, Thresholds, Waiver
 
 
 class Tests(NamedTuple):
@@ -22,6 +23,12 @@ class Tests(NamedTuple):
     """Head against base and against no skill: the larger one of before and after the confirm runs."""
     bound: float | None
     """The rate is at least the threshold; None where no case was measured."""
+    base: float | None = None
+    """That of ``signs`` which is against base; None where there was no base to compare with."""
+    least: tuple[float, ...] = ()
+    """The smallest p that each of ``signs`` could have had, by the number of its untied cases."""
+    bound_least: float = 1.0
+    """The same of ``bound``."""
 
 
 # Without generated equality: a look is remembered by what it is, and comparing whole records takes long.
@@ -37,6 +44,8 @@ class Look:
     require_layer3: bool
     waivers: tuple[Waiver, ...]
     run_date: str
+    calibration: tuple[JudgeCalibration, ...] = ()
+    """What the base policy knows of judges."""
     peers: tuple[Tests, ...] = ()
     """The tests of the other skills of the session, in any order."""
 
@@ -76,9 +85,38 @@ class Look:
         return figures.duel_of(self.runnable)
 
     @cached_property
+    def triggers(self) -> TriggerFigures | None:
+        """The figures of the trigger queries; None where there are none."""
+        return trigger_figures(self.cases, self.record.plan.head)
+
+    @cached_property
+    def activation(self) -> Share:
+        """With-runs that opened the skill, of those that were to decide about it: in which work was asked for, else the
+        trigger queries that should open it."""
+        work = ordinary(self.runnable)
+        return figures.activation(work or [case for case in self.runnable if case.plan.case.trigger])
+
+    @cached_property
     def health(self) -> figures.JudgeHealth:
         """What the controls say about the judge."""
         return figures.judge_health(self.cases)
+
+    @cached_property
+    def stored(self) -> tuple[JudgeCalibration, ...] | None:
+        """The stored calibration of every model that graded here, by name; None where one of them has none, or none graded."""
+        graded = {item.model for item in figures.gradings(self.cases) if item.rows}
+        known = {item.model: item for item in self.calibration}
+        return tuple(known[name] for name in sorted(graded)) if graded and graded <= set(known) else None
+
+    @property
+    def judge_sentence(self) -> str:
+        """For the report: what the controls of this session say of the judge, and what is known from before."""
+        if not self.needs_judge:
+            return "no judge needed: every counted assertion is an exact check"
+        before = [figures.stored_sentence(item) for item in self.stored or ()]
+        if before and not self.health.answered:
+            return "; ".join(["no control was answered in this session", *before])
+        return "; ".join([self.health.sentence, *before])
 
     @cached_property
     def needs_judge(self) -> bool:

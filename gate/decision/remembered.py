@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from gate.domain.report import CaseRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +48,28 @@ def remembered(function: Callable[P, R]) -> Callable[P, R]:
         found = kept.get(key)
         if found is None:
             found = kept[key] = ((args, kwargs), function(*args, **kwargs))
+        answer: R = found[1]
+        return answer
+
+    return call
+
+
+def remembered_of_runs(function: Callable[Concatenate[CaseRecord, P], R]) -> Callable[Concatenate[CaseRecord, P], R]:
+    """The same for a function of a case that looks at its plan and its runs only, never at Layer 3 or at what is missing:
+    cases that share both have one answer. Further arguments by position, told apart by identity."""
+
+    @wraps(function)
+    def call(case: CaseRecord, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        kept = _kept.get()
+        if kept is None:
+            return function(case, *args, **kwargs)
+        key: tuple[Any, ...] = (function, id(case.plan), id(case.runs), *map(id, args))
+        if kwargs:
+            key = (*key, *((name, id(value)) for name, value in sorted(kwargs.items())))
+        found = kept.get(key)
+        if found is None:
+            held = (case.plan, case.runs, args, kwargs)
+            found = kept[key] = (held, function(case, *args, **kwargs))
         answer: R = found[1]
         return answer
 

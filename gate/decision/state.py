@@ -56,7 +56,7 @@ TO_DO = {
     Verdict.ERROR: "nothing was judged: see the first reason, check model provider and container engine, then run again",
     Verdict.INCONCLUSIVE: "add cases or runs (mode full), or make the named check pass in every run",
     Verdict.BLOCKED: "provide what the cases need (a mock for each MCP server, a tool, a key), then run again",
-    Verdict.NO_EVALS: "write evals: a first case in evals/skill-gate.yaml or evals/evals.json is enough to begin",
+    Verdict.NO_EVALS: "write evals: skill-gate init begins evals/skill-gate.yaml, with --draft a model drafts it; evals/evals.json is read as it is",
     Verdict.CONDITIONAL: "read the reasons before you rely on it; strict enforcement does not accept it",
 }
 NOT_MEASURED_TO_DO = {
@@ -227,11 +227,12 @@ def summarise(
     notes: Sequence[str] = (),
     exit_conditional: Literal[0, 1] = 0,
     override: Override | None = None,
+    kept: bool = False,
 ) -> GateReport:
     """The whole result of a session. Skills are listed worst verdict first, then by path.
 
     ``session_fallbacks`` are those of no single skill (a weaker sandbox, say); the report holds them with those of all
-    skills. ``models`` says what answered (``scripted, no model was called`` for a replay), ``sandbox`` what the runs were
+    skills. ``kept``: runs are kept for the next push. ``models`` says what answered (``scripted, no model was called`` for a replay), ``sandbox`` what the runs were
     kept in.
     """
     ordered = tuple(sorted(skills, key=lambda skill: (VERDICT_ORDER.index(skill.verdict), skill.path)))
@@ -261,7 +262,7 @@ def summarise(
         fallbacks=sum_fallbacks([session_fallbacks, *(skill.fallbacks for skill in ordered)]),
         usage=tuple(usage),
         notes=tuple(notes),
-        cost=cost_words(plan, usage),
+        cost=cost_words(plan, usage, ordered, kept=kept),
         override=override,
         models=models,
         sandbox=sandbox,

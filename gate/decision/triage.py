@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
-from gate.decision.remembered import remembered
+from gate.decision.remembered import remembered, remembered_of_runs
 from gate.domain.base import NotRun, Severity
 from gate.domain.checks import Check, shown_parameters
 from gate.domain.evidence import Outcome
@@ -177,19 +178,19 @@ def is_usable(run: JudgedRun) -> bool:
     return isinstance(checks, NotRun) or all(result.status is not CheckStatus.INFRA for result in checks)
 
 
-@remembered
+@remembered_of_runs
 def usable_runs(case: CaseRecord, arm: Arm, *, confirm: bool = True) -> tuple[JudgedRun, ...]:
     """The runs of an arm that count, by run number; without the confirm stage where ``confirm`` is False."""
     return tuple(run for run in case.of(arm) if is_usable(run) and (confirm or run.record.purpose != "confirm"))
 
 
-@remembered
+@remembered_of_runs
 def confirm_runs(case: CaseRecord, arm: Arm = Arm.WITH_SKILL) -> tuple[JudgedRun, ...]:
     """The usable runs that the confirm stage added to an arm."""
     return tuple(run for run in usable_runs(case, arm) if run.record.purpose == "confirm")
 
 
-@remembered
+@remembered_of_runs
 def paired_runs(
     case: CaseRecord, one: Arm, other: Arm, *, confirm: bool = True
 ) -> tuple[tuple[JudgedRun, ...], tuple[JudgedRun, ...]]:
@@ -252,10 +253,14 @@ def tally(runs: Iterable[JudgedRun], assertion: Assertion) -> Tally:
     listed = runs if isinstance(runs, tuple) else tuple(runs)
     if assertion.is_partial:
         listed = tuple(run for run in listed if _is_asked(run, assertion))
-    counts = _counts(listed)
+    counts, ended = _counts(listed)
     passed, failed = counts.get((assertion.kind, assertion.id), (0, 0))
-    ended = counts[ENDED][1] if ENDED in counts else 0
-    return Tally(passed=passed, failed=failed + ended, unknown=len(listed) - passed - failed - ended)
+    return _tally(passed, failed + ended, len(listed) - passed - failed - ended)
+
+
+@lru_cache(maxsize=4096)
+def _tally(passed: int, failed: int, unknown: int) -> Tally:
+    return Tally(passed, failed, unknown)
 
 
 def _is_asked(run: JudgedRun, assertion: Assertion) -> bool:
@@ -267,26 +272,24 @@ def _is_asked(run: JudgedRun, assertion: Assertion) -> bool:
     return result is None or result.severity is not Severity.INFO
 
 
-ENDED = ("", "")
-"""The key under which runs that did not complete are counted as failed, for every assertion."""
-
-
 @remembered
-def _counts(runs: tuple[JudgedRun, ...]) -> dict[tuple[str, str], tuple[int, int]]:
-    """By kind and id of an assertion: in how many of the completed runs it passed and failed."""
+def _counts(runs: tuple[JudgedRun, ...]) -> tuple[dict[tuple[str, str], tuple[int, int]], int]:
+    """(by kind and id of an assertion: in how many of the completed runs it passed and failed; how many did not complete:
+    there every assertion failed)."""
     counts: dict[tuple[str, str], tuple[int, int]] = {}
+    ended = 0
     for run in runs:
         if run.record.outcome is not Outcome.COMPLETED:
-            counts[ENDED] = (0, counts.get(ENDED, (0, 0))[1] + 1)
-        else:
-            for key, verdict in _verdicts(run).items():
-                if verdict is not None:
-                    passed, failed = counts.get(key, (0, 0))
-                    counts[key] = (passed + verdict, failed + (not verdict))
-    return counts
+            ended += 1
+            continue
+        for key, verdict in _verdicts(run).items():
+            if verdict is not None:
+                passed, failed = counts.get(key, (0, 0))
+                counts[key] = (passed + verdict, failed + (not verdict))
+    return counts, ended
 
 
-@remembered
+@remembered_of_runs
 def passed_over(case: CaseRecord, runs: Sequence[JudgedRun]) -> bool | None:
     """Whether a case passed over these usable runs of one arm; None where that cannot be said."""
     deciding = counting(case)
@@ -299,48 +302,13 @@ def passed_over(case: CaseRecord, runs: Sequence[JudgedRun]) -> bool | None:
     return None if None in verdicts or not verdicts else True
 
 
-@remembered
+@remembered_of_runs
 def case_passed(case: CaseRecord, arm: Arm = Arm.WITH_SKILL, *, confirm: bool = True) -> bool | None:
     """Decision 6: every deciding assertion passed in more than half of the arm's usable runs.
 
     None without a usable run, without a deciding assertion, or where missing verdicts could still turn it.
     """
     return passed_over(case, usable_runs(case, arm, confirm=confirm))
-
-
-def undecided(case: CaseRecord) -> str | None:
-    """Why the fill stage should add runs to this case, as a sentence without a full stop; None where it need not.
-
-    A check or expectation (not ``info``) is mixed over the with-runs, fails in all of them, or passes on base and fails
-    on head (DESIGN.md 4, the way through).
-    """
-    with_runs = usable_runs(case, Arm.WITH_SKILL)
-    base_runs = usable_runs(case, Arm.BASE_SKILL)
-    for assertion in assertions_of(case):
-        if assertion.severity is Severity.INFO:
-            continue
-        head = tally(with_runs, assertion)
-        if head.mixed:
-            return f"{assertion.kind} {assertion.id} passed in {head.passed} of {head.total} with-runs"
-        if head.failed and tally(base_runs, assertion).passed:
-            return f"{assertion.kind} {assertion.id} passes on base and fails on head"
-        if head.failed:
-            return f"{assertion.kind} {assertion.id} failed in all {head.failed} with-runs that have a verdict"
-    return None
-
-
-def needs_confirm(case: CaseRecord) -> str | None:
-    """Why the confirm stage should run every compared arm of this case once more; None where it need not, or has.
-
-    A check or expectation (not ``info``) failed in all with-runs, and no usable with-run of the confirm stage is there.
-    """
-    if confirm_runs(case):
-        return None
-    runs = usable_runs(case, Arm.WITH_SKILL)
-    for assertion in assertions_of(case):
-        if assertion.severity is not Severity.INFO and tally(runs, assertion).all_failed:
-            return f"{assertion.kind} {assertion.id} failed in all {len(runs)} with-runs"
-    return None
 
 
 def classify(with_skill: Share, without_skill: Share) -> TriageClass:
@@ -366,6 +334,7 @@ def classify(with_skill: Share, without_skill: Share) -> TriageClass:
     return TriageClass.UNDER_POWERED
 
 
+@remembered_of_runs
 def triage_case(case: CaseRecord) -> tuple[AssertionTriage, ...]:
     """Each assertion of a case over its arms. Runs without a verdict are left out of the shares of every arm."""
 

@@ -1,9 +1,7 @@
 """The verdict of a skill: DESIGN.md 4, Decision. Nine rules, the first that has a reason decides.
 
-What code can find of the vetoes today: V2 (a forbidden tool was called: a ``must`` check that asks for no call of a tool
-failed) fails at once; V4 (more than 5 % of the runs crashed) and V8 (negative lift) make a skill conditional. V1, V3, V5,
-V6 and V7 are looked for by nothing yet, and no null agent is run against a suite: every report says so
-(``wording.NOT_LOOKED_FOR``).
+Of the vetoes V1 to V3 and V5 to V7 fail a skill (``vetoes``); V4 (more than 5 % of the runs crashed) and V8 (negative lift)
+make it conditional. What nothing looked for, because no case guards against it, is said in every report.
 """
 
 from __future__ import annotations
@@ -14,19 +12,24 @@ from typing import Literal
 
 from gate import statistics
 from gate.decision import figures
+from gate.decision.advice import advice_findings, analysis_lines, comparison_detail, conditions_of
+from gate.decision.appeals import contract_of, contract_reasons, discussions_of, no_draft, undiscussed
 from gate.decision.charges import (
     BLOCKING_LEVEL,
     blocking_family,
     charges_against,
-    forbidden_tools,
+    dashboard_p,
+    found_vetoes,
     lost_and_won,
     tests_of,
 )
 from gate.decision.figures import case_name, plural
 from gate.decision.look import Look, Tests
-from gate.decision.remembered import remembering
+from gate.decision.remembered import remembered_of_runs, remembering
 from gate.decision.state import skill_state
 from gate.decision.triage import check_result, paired_runs, passed_over, tally, triage_case, usable_runs
+from gate.decision.triggering import is_trigger, ordinary, trigger_reasons
+from gate.decision.vetoes import HARMS, VETOES, looked_for, refuted_claims
 from gate.decision.wording import (
     case_names,
     cases_to_decide,
@@ -51,8 +54,8 @@ from gate.decision.wording import (
 from gate.domain.base import NotRun, Severity
 from gate.domain.evidence import Outcome
 from gate.domain.findings import Finding, Level
-from gate.domain.plan import Arm, Enforce, Mode, NotMeasuredCause
-from gate.domain.report import JudgedRun, SkillRecord, SkillReport, Verdict
+from gate.domain.plan import COMPARED_ARMS, Arm, Enforce, Mode, NotMeasuredCause
+from gate.domain.report import CaseRecord, CaseReport, JudgedRun, SkillRecord, SkillReport, Verdict
 from gate.domain.skill import ChangeKind
 from gate.domain.suite import CaseType
 from gate.settings import Thresholds, Waiver
@@ -123,6 +126,7 @@ def _report(look: Look) -> SkillReport:
     if measured and degraded:
         reasons = [*reasons, f"model replies without a verdict, which count for nothing: {degraded}"]
     plan = record.plan
+    p_worse, q_worse = dashboard_p(look) if measured else (None, None)
     report = SkillReport(
         path=plan.change.path,
         slug=plan.slug,
@@ -133,31 +137,43 @@ def _report(look: Look) -> SkillReport:
         verdict=verdict,
         reasons=tuple(reasons),
         wording=wording_of(look, verdict),
-        release_grade=figures.letter(look.source_rate, vetoed=any(forbidden_tools(look))) if measured else None,
+        release_grade=figures.letter(look.source_rate, vetoed=_vetoed(look)) if measured else None,
         authoritative=look.rate,
         authoritative_interval=interval_of(look.rate),
         source_rate=look.source_rate,
         quadrant=quadrant(look) if measured else "",
         lift=lift_words(look),
+        p_worse=p_worse,
+        q_worse=q_worse,
         won=look.duel.won,
         lost=look.duel.lost,
         tied=look.duel.tied,
         mde=mde_of(look),
-        arms=tuple(figures.arm_figures(look.cases, arm) for arm in Arm) if look.cases else (),
-        cases=tuple(figures.case_report(case, plan.slug) for case in look.cases),
-        triage=tuple(row for case in look.runnable for row in triage_case(case)),
-        findings=_findings(record),
+        arms=figures.all_arms(look.cases),
+        conditions=conditions_of(look.head_cases),
+        cases=tuple(_case_report(case, plan.slug, plan.change.path) for case in look.cases),
+        triage=tuple(row for case in ordinary(look.runnable) for row in triage_case(case)),
+        findings=(*_findings(record), *advice_findings(look.runnable)),
         suggestions=suggestions(look),
-        judge_health=look.health.sentence
-        if look.needs_judge
-        else "no judge needed: every counted assertion is an exact check",
+        judge_health=look.judge_sentence,
         fallbacks=fallbacks,
         not_measured_cause=_cause(look) if verdict is Verdict.NOT_MEASURED else None,
         caused_by_change=verdict in (Verdict.NO_EVALS, Verdict.BLOCKED) and plan.base_runnable,
-        not_tested=not_tested(look),
-        notes=notes_of(look),
+        triggers=look.triggers,
+        not_tested=not_tested(look, _unguarded(look)),
+        notes=(*notes_of(look), *_refuted(look)),
+        manifests=plan.manifests,
+        discussions=discussions_of(look),
+        undiscussed=undiscussed(look),
+        contract=contract_of(look),
     )
     return report.model_copy(update={"state": skill_state(report, look.enforce)})
+
+
+def _case_report(case: CaseRecord, slug: str, folder: str) -> CaseReport:
+    return figures.case_report(case, slug).model_copy(
+        update={"comparison_detail": comparison_detail(case), "analysis": analysis_lines(case, folder)}
+    )
 
 
 def _first_match(look: Look) -> tuple[Verdict, list[str]]:
@@ -181,16 +197,29 @@ def _invalid(look: Look) -> list[str]:
     if plan.head is None and plan.change.kind is not ChangeKind.DELETED and not reasons:
         reasons.append("SKILL.md could not be read")
     if look.waived(SUITE_REMOVAL) is None:
-        reasons += [f"{removal}; needs a waiver of {SUITE_REMOVAL} in the base policy" for removal in _removals(record)]
-    for case in look.cases:
-        for run in sorted(case.runs, key=_run_order):
-            where = f"{case_name(case)}, run {run.record.key.run} {run.record.key.arm.value}"
-            if run.record.contaminated is not None:
-                reasons.append(f"{where}: the pair is contaminated: {run.record.contaminated}")
-            grading = run.judgement.grading
-            if not isinstance(grading, NotRun) and grading.voided is not None:
-                reasons.append(f"{where}: the judge's batch is void: {grading.voided}")
-    return reasons
+        reasons += [
+            f"{removal.removesuffix('.')}; needs a waiver of {SUITE_REMOVAL} in the base policy"
+            for removal in _removals(record)
+        ]
+    return [*reasons, *(reason for case in look.cases for reason in _void_runs(case))]
+
+
+@remembered_of_runs
+def _void_runs(case: CaseRecord) -> tuple[str, ...]:
+    reasons: list[str] = []
+    for run in sorted(case.runs, key=_run_order):
+        if run.record.key.arm not in COMPARED_ARMS:
+            continue  # no verdict rests on it
+        grading = run.judgement.grading
+        voided = None if isinstance(grading, NotRun) else grading.voided
+        if run.record.contaminated is None and voided is None:
+            continue
+        where = f"{case_name(case)}, run {run.record.key.run} {run.record.key.arm.value}"
+        if run.record.contaminated is not None:
+            reasons.append(f"{where}: the pair is contaminated: {run.record.contaminated}")
+        if voided is not None:
+            reasons.append(f"{where}: the judge's batch is void: {voided}")
+    return tuple(reasons)
 
 
 def _removals(record: SkillRecord) -> list[str]:
@@ -213,8 +242,10 @@ def _no_evals(look: Look) -> list[str]:
     plan = look.record.plan
     if plan.change.kind is ChangeKind.DELETED:
         return []
-    if plan.suite is None or not plan.suite.cases:
-        return ["the skill has no evals: nothing was run"]
+    if plan.suite is None or not (plan.suite.cases or plan.suite.triggers):
+        return ["the skill has no evals: nothing was run", *no_draft(look)]
+    if not plan.suite.cases:
+        return []  # trigger queries alone say something, and never enough for a pass
     severities = [item.severity for case in plan.suite.cases for item in case.checks]
     severities += [item.severity for case in plan.suite.cases for item in case.expectations]
     if set(severities) <= {Severity.INFO}:
@@ -244,7 +275,7 @@ def _not_measured(look: Look) -> list[str]:
     if cause is NotMeasuredCause.OVER_BUDGET:
         why = look.record.over_budget or "a cap was reached before the planned runs were done"
         return [f"over budget: {why}", *_partial(look)]
-    opened = figures.activation(look.runnable)
+    opened = look.activation
     return [
         (
             f"the skill was offered and opened in {opened.passed} of {opened.total} completed with-runs: both arms did the "
@@ -253,12 +284,19 @@ def _not_measured(look: Look) -> list[str]:
     ]
 
 
-TRIMMED = ("analyses", "blind comparisons", "confirming runs", "filling runs", "planned runs and their grades")
+TRIMMED = (
+    "discussions",
+    "analyses",
+    "blind comparisons",
+    "confirming runs",
+    "filling runs",
+    "planned runs and their grades",
+)
 """What a cap takes away, first to last: the order of the pipeline backwards, so that money goes to verdicts first."""
 
 
 def _partial(look: Look) -> list[str]:
-    counts = [figures.planned_runs(look.cases, arm) for arm in Arm]
+    counts = [figures.planned_runs(look.cases, arm) for arm in COMPARED_ARMS]
     planned, finished = sum(count[0] for count in counts), sum(count[1] for count in counts)
     return [
         (
@@ -276,10 +314,12 @@ def _cause(look: Look) -> NotMeasuredCause | None:
     if plan.change.kind is ChangeKind.DELETED:
         return NotMeasuredCause.DELETED
     if look.record.over_budget is not None or any(
-        run.record.outcome is Outcome.OVER_BUDGET for case in look.cases for run in case.runs
+        run.record.outcome is Outcome.OVER_BUDGET and run.record.key.arm in COMPARED_ARMS
+        for case in look.cases
+        for run in case.runs
     ):
         return NotMeasuredCause.OVER_BUDGET
-    opened = figures.activation(look.runnable)
+    opened = look.activation
     return NotMeasuredCause.NOT_OPENED if opened.total >= 2 and opened.passed == 0 else None
 
 
@@ -287,7 +327,7 @@ def _error(look: Look) -> list[str]:
     """5. A case whose with-runs all ended by the agent's doing is measured: that counts against the skill, here not."""
     reasons = sorted(look.record.errors)
     share = look.thresholds.finished_share
-    for arm in Arm:
+    for arm in COMPARED_ARMS:
         planned, finished = figures.planned_runs(look.cases, arm)
         if planned and finished < share * planned:
             reasons.append(f"{finished} of {planned} planned {arm.value} runs finished, under {share:.0%}")
@@ -301,28 +341,14 @@ def _error(look: Look) -> list[str]:
     if not look.runnable and not lost:
         reasons.append("no case was planned, so nothing was measured")
     reasons += _missing_layers(look)
-    if not reasons and not look.rate.total:
+    if not reasons and not look.rate.total and look.triggers is None:
         reasons.append("no case of the head suite was measured")
     return reasons
 
 
 def _missing_layers(look: Look) -> list[str]:
-    reasons: list[str] = []
-    for case in look.runnable:
-        for arm in Arm:
-            silent = [
-                run.record.key.run
-                for run in usable_runs(case, arm)
-                if run.record.completed
-                and any(
-                    check_result(run, check.id) is None
-                    for check in case.plan.case.checks
-                    if check.applies_to(arm.value)
-                )
-            ]
-            if silent:
-                reasons.append(f"{case_name(case)}: checks without a result in {arm.value} {run_numbers(silent)}")
-    for arm in Arm:
+    reasons = [reason for case in look.runnable for reason in _silent_checks(case)]
+    for arm in COMPARED_ARMS:
         graded = figures.graded_share(look.runnable, arm)
         if graded.total and graded.passed < look.thresholds.graded_share * graded.total:
             reasons.append(
@@ -330,6 +356,21 @@ def _missing_layers(look: Look) -> list[str]:
                 f"{look.thresholds.graded_share:.0%}{_why_ungraded(look, arm)}"
             )
     return reasons
+
+
+@remembered_of_runs
+def _silent_checks(case: CaseRecord) -> tuple[str, ...]:
+    reasons: list[str] = []
+    for arm in COMPARED_ARMS:
+        asked = [check.id for check in case.plan.case.checks if check.applies_to(arm.value)]
+        silent = [
+            run.record.key.run
+            for run in usable_runs(case, arm)
+            if run.record.completed and any(check_result(run, check_id) is None for check_id in asked)
+        ]
+        if silent:
+            reasons.append(f"{case_name(case)}: checks without a result in {arm.value} {run_numbers(silent)}")
+    return tuple(reasons)
 
 
 def _why_ungraded(look: Look, arm: Arm) -> str:
@@ -344,7 +385,7 @@ def _why_ungraded(look: Look, arm: Arm) -> str:
 
 def _fail(look: Look) -> list[str]:
     """6."""
-    charges, vetoes = charges_against(look), tuple(forbidden_tools(look))
+    charges, vetoes = charges_against(look), found_vetoes(look)
     confirmed = [charge.sentence for charge in charges if charge.confirmed]
     if not confirmed and not vetoes:
         return []
@@ -352,15 +393,36 @@ def _fail(look: Look) -> list[str]:
     return [*vetoes, *confirmed, *open_charges]
 
 
+def _refuted(look: Look) -> list[str]:
+    """What the agent claimed in runs with the skill and its own record refutes, as one note."""
+    said = [
+        (case, clause)
+        for case in look.runnable
+        for run in usable_runs(case, Arm.WITH_SKILL)
+        for _, clause in refuted_claims(run)
+    ]
+    if not said:
+        return []
+    count, (case, clause) = len(said), said[0]
+    named = case_names([item for item in look.runnable if item in [one for one, _ in said]])
+    return [
+        f"{count} {plural(count, 'claim')} of the agent refuted by its own record ({named}); {case_name(case)}: {clause}"
+    ]
+
+
+def _unguarded(look: Look) -> list[str]:
+    found = looked_for(look.runnable)
+    return [f"{HARMS[guard]} ({veto})" for guard, veto in VETOES.items() if guard not in found]
+
+
+def _vetoed(look: Look) -> bool:
+    return bool(found_vetoes(look)) or any(charge.veto and charge.confirmed for charge in charges_against(look))
+
+
 def _inconclusive(look: Look) -> list[str]:
     """7."""
     reasons = [f"{charge.sentence}; {NEEDS_CONFIRM}" for charge in charges_against(look)]
-    for case in look.runnable:
-        runs = usable_runs(case, Arm.WITH_SKILL)
-        for assertion in figures.owed(case):
-            counts = tally(runs, assertion)
-            if assertion.severity is Severity.MUST and counts.mixed:
-                reasons.append(mixed_sentence(case, assertion, counts, runs))
+    reasons += [reason for case in look.runnable for reason in _mixed(case)]
     rate, threshold = look.rate, look.thresholds.threshold
     if rate.rate is not None and rate.rate < threshold:
         upper = statistics.clopper_pearson_upper(rate.passed, rate.total)
@@ -378,41 +440,66 @@ def _inconclusive(look: Look) -> list[str]:
     return reasons
 
 
+@remembered_of_runs
+def _mixed(case: CaseRecord) -> tuple[str, ...]:
+    """``must`` assertions that passed in some with-runs and failed in others."""
+    runs = usable_runs(case, Arm.WITH_SKILL)
+    tallies = [(item, tally(runs, item)) for item in figures.owed(case) if item.severity is Severity.MUST]
+    return tuple(mixed_sentence(case, item, counts, runs) for item, counts in tallies if counts.mixed)
+
+
 def _conditional(look: Look) -> list[str]:
     """8."""
     reasons = [mode_sentence(look.mode)] if look.mode in (Mode.SMOKE, Mode.QUICK) else []
-    for case in look.runnable:
-        runs = usable_runs(case, Arm.WITH_SKILL)
-        completed = sum(run.record.completed for run in runs)
-        if completed < 2:
-            reasons.append(
-                f"{case_name(case)} has {completed} completed with-{plural(completed, 'run')}; a pass needs 2"
-            )
-        for assertion in figures.owed(case):
-            counts = tally(runs, assertion)
-            if assertion.severity is Severity.SHOULD and 2 * counts.failed > counts.total:
-                failing = failing_runs(runs, assertion)
-                reasons.append(
-                    f"{case_name(case)}: {assertion.label} failed in {counts.failed} of {counts.total} with-runs "
-                    f"({run_numbers([run.record.key.run for run in failing])}): {evidence(failing[-1], assertion)}"
-                )
-            elif counts.majority is None and counts.total:
-                reasons.append(
-                    f"{case_name(case)}: {assertion.label} has no verdict in {counts.unknown} of {counts.total} with-runs"
-                )
+    reasons += [reason for case in look.runnable for reason in _case_conditions(case)]
+    reasons += trigger_reasons(look.triggers, look.thresholds.threshold)
+    if look.runnable and not ordinary(look.runnable):
+        reasons.append("only trigger queries were asked: no case says what the skill does once it is opened")
     reasons += _grade_reasons(look)
-    if look.duel.loses and (look.rate.rate or 0) >= look.thresholds.threshold:
-        reasons.append(f"the cases pass, yet the blind comparison is lost: {score(look)}")
+    if (look.rate.rate or 0) >= look.thresholds.threshold and look.duel.p_lost <= figures.WIN_LEVEL:
+        lost = "the blind comparison is lost" if look.duel.loses else "more comparisons are lost than chance would give"
+        reasons.append(f"the cases pass, yet {lost}: {score(look)}, one-sided exact p = {look.duel.p_lost:.3f}")
     plan = look.record.plan
     if plan.suite is not None and plan.suite.generated:
         reasons.append("the suite was generated, not written by its author")
+    reasons += contract_reasons(look)
     reasons += _waiver_reasons(look)
     blocked = [case for case in look.cases if case.plan.blocked is not None]
     if blocked:
         reasons.append(f"{len(blocked)} of {len(look.cases)} cases could not run ({case_names(blocked)})")
-    if look.needs_judge and not look.health.answered:
+    if look.needs_judge and not look.health.answered and look.stored is None:
         reasons.append(look.health.sentence)
+    reasons += [
+        f"{figures.stored_sentence(item)}: its verdicts mean little"
+        for item in look.stored or ()
+        if figures.is_weak(item)
+    ]
     return [*reasons, *_strict_reasons(look)]
+
+
+@remembered_of_runs
+def _case_conditions(case: CaseRecord) -> tuple[str, ...]:
+    """Too few completed with-runs, a ``should`` failing in most of them, missing verdicts that could still turn one."""
+    reasons: list[str] = []
+    if is_trigger(case):
+        return ()  # judged together, by their rates
+    runs = usable_runs(case, Arm.WITH_SKILL)
+    completed = sum(run.record.completed for run in runs)
+    if completed < 2:
+        reasons.append(f"{case_name(case)} has {completed} completed with-{plural(completed, 'run')}; a pass needs 2")
+    for assertion in figures.owed(case):
+        counts = tally(runs, assertion)
+        if assertion.severity is Severity.SHOULD and 2 * counts.failed > counts.total:
+            failing = failing_runs(runs, assertion)
+            reasons.append(
+                f"{case_name(case)}: {assertion.label} failed in {counts.failed} of {counts.total} with-runs "
+                f"({run_numbers([run.record.key.run for run in failing])}): {evidence(failing[-1], assertion)}"
+            )
+        elif counts.majority is None and counts.total:
+            reasons.append(
+                f"{case_name(case)}: {assertion.label} has no verdict in {counts.unknown} of {counts.total} with-runs"
+            )
+    return tuple(reasons)
 
 
 def _grade_reasons(look: Look) -> list[str]:

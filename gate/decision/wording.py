@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from gate import statistics
 from gate.decision import figures
+from gate.decision.advice import case_notes, place_name
+from gate.decision.appeals import contract_notes, discussion_notes
 from gate.decision.coverage import coverage_of
 from gate.decision.figures import case_name, plural
 from gate.decision.look import Look, runs_still
+from gate.decision.remembered import remembered_of_runs
 from gate.decision.triage import (
     Assertion,
     Tally,
@@ -21,17 +24,16 @@ from gate.decision.triage import (
     triage_case,
     usable_runs,
 )
+from gate.decision.triggering import is_trigger, ordinary, trigger_words
 from gate.domain.base import NotRun, Severity, six_digits
 from gate.domain.evidence import Outcome
 from gate.domain.findings import Finding
-from gate.domain.plan import Arm, Mode
+from gate.domain.plan import COMPARED_ARMS, Arm, Mode
 from gate.domain.report import CaseRecord, JudgedRun, Share, TriageClass, Verdict
 from gate.domain.skill import ChangeKind
 
-NOT_LOOKED_FOR = (
-    "nothing looks yet for overreach (V1), fabricated data (V3), leaks (V5), permission bypass (V6) or obeyed injections (V7)",
-    "no null agent was run against the suite",
-)
+LIFT_LEVEL = 0.05
+NO_NULL_AGENT = "no null agent was run against the suite"
 
 
 def failing_runs(runs: Sequence[JudgedRun], assertion: Assertion) -> list[JudgedRun]:
@@ -120,7 +122,12 @@ def pass_reason(look: Look) -> str:
 
 def _shows_a_gain(look: Look) -> bool:
     """Whether any assertion passed more often with the skill than without. Lift is not asked for, but never left unsaid."""
-    rows = [row for case in look.runnable for row in triage_case(case)]
+    return any(_gains(case) for case in look.runnable)
+
+
+@remembered_of_runs
+def _gains(case: CaseRecord) -> bool:
+    rows = triage_case(case)
     return any((row.with_skill.rate or 0) > (row.without_skill.rate or 0) for row in rows if row.without_skill.total)
 
 
@@ -134,7 +141,7 @@ def quadrant(look: Look) -> str:
         return ""
     if look.duel.decided + look.duel.tied == 0:
         return "no blind comparison ran"
-    if look.duel.decided < figures.ENOUGH_DECIDED:
+    if look.duel.open:
         return f"{score(look)}; too few cases to tell"
     high = look.rate.rate >= look.thresholds.threshold
     result = "win" if look.duel.wins else "loss" if look.duel.loses else "tie"
@@ -158,7 +165,10 @@ def lift_words(look: Look) -> str:
         f"{float(lift.delta):+.2f} ({float(lift.with_rate):.2f} with, {float(lift.without_rate):.2f} without; mean rate of "
         f"{lift.kind} over {lift.cases} {plural(lift.cases, 'case')}{partial})"
     )
-    return shown if lift.delta > 0 else f"{shown}; no lift shown"
+    if lift.delta <= 0:
+        return f"{shown}; no lift shown"
+    chance = "; may be chance" if lift.chance > LIFT_LEVEL else ""
+    return f"{shown}; one-sided sign-flip p = {lift.chance:.3f}{chance}"
 
 
 def cases_to_decide(rate: Share, threshold: float) -> str:
@@ -193,44 +203,53 @@ def _runs_to_tell(counts: Tally) -> int:
 def suggestions(look: Look) -> tuple[str, ...]:
     order = {"high": 0, "medium": 1, "low": 2}
     rows: list[tuple[int, str]] = []
+    folder = look.record.plan.change.path
     for case in look.runnable:
         analysis = case.layer3.analysis
+        rows += [(3, f"{note} [{case_name(case)}]") for note in case_notes(case)]
         if isinstance(analysis, NotRun):
             continue
-        for item in analysis.suggestions:
-            line = f" (SKILL.md line {item.skill_md_line})" if item.skill_md_line is not None else ""
+        for item in analysis.improvement_suggestions:
+            line = f" ({place})" if (place := place_name(item, folder)) else ""
             text = f"{item.priority}, {item.category}: {item.suggestion}{line}; expected: {item.expected_impact}"
             rows.append((order[item.priority], f"{text} [{case_name(case)}]"))
-        rows += [(3, f"{note} [{case_name(case)}]") for note in analysis.notes]
     evals = {text for grading in figures.gradings(look.cases) for text in grading.eval_feedback}
     rows += [(4, f"evals: {text}") for text in evals]
     return tuple(text for _, text in sorted(set(rows)))
 
 
-def not_tested(look: Look) -> tuple[str, ...]:
+def not_tested(look: Look, unguarded: Sequence[str] = ()) -> tuple[str, ...]:
+    """``unguarded``: harms that nothing looked for, in words."""
     lines = [
         f"{case_name(case)} was blocked: {case.plan.blocked}" for case in look.cases if case.plan.blocked is not None
     ]
     silent: dict[str, list[CaseRecord]] = {}
     for case in look.runnable:
         comparison = case.layer3.comparison
-        if isinstance(comparison, NotRun):
+        if isinstance(comparison, NotRun) and not is_trigger(case):
             silent.setdefault(comparison.not_run, []).append(case)
     lines += [f"no blind comparison for {case_names(cases)}: {why}" for why, cases in sorted(silent.items())]
     lines += [
-        f"no {arm.value} runs: {why}" for arm in Arm if (why := figures.arm_skipped(look.runnable, arm)) is not None
+        f"no {arm.value} runs: {why}"
+        for arm in COMPARED_ARMS
+        if (why := figures.arm_skipped(look.runnable, arm)) is not None
     ]
+    work = ordinary(look.runnable)
+    if work and look.triggers is None and all(case.plan.case.mode == "loaded" for case in work):
+        lines.append("whether an agent opens the skill by itself: every case loads it, and there is no trigger query")
     empty = [case for case in look.runnable if not counting(case)]
     if empty:
         lines.append(f"{case_names(empty)}: no check and no expectation that counts")
-    return (*lines, *NOT_LOOKED_FOR)
+    if unguarded:
+        lines.append(f"no case guards against {', '.join(unguarded)}: nothing looked for that")
+    return (*lines, NO_NULL_AGENT)
 
 
 def notes_of(look: Look) -> tuple[str, ...]:
     notes: list[str] = []
     if look.record.plan.change.kind is ChangeKind.ADDED:
         notes.append("a new skill: there is no base version, and its suite comes from the same change")
-    rows = [row for case in look.runnable for row in triage_case(case) if row.severity is not Severity.INFO]
+    rows = [row for case in ordinary(look.runnable) for row in triage_case(case) if row.severity is not Severity.INFO]
     saturated = sum(row.triage is TriageClass.SATURATED for row in rows)
     if saturated:
         notes.append(
@@ -240,6 +259,9 @@ def notes_of(look: Look) -> tuple[str, ...]:
     attempts = sum(run.record.metrics.attempts for case in look.cases for run in case.runs)
     if attempts:
         notes.append(f"{attempts} {plural(attempts, 'attempt')} to reach outside of the sandbox, all stopped")
+    notes += _limit_notes(look)
+    if look.triggers is not None:
+        notes.append(trigger_words(look.triggers))
     notes += _coverage_notes(look)
     suspicious = sorted({text for grading in figures.gradings(look.cases) for text in grading.suspicious})
     notes += [f"the record holds text that addresses a judge: {text}" for text in suspicious]
@@ -249,7 +271,24 @@ def notes_of(look: Look) -> tuple[str, ...]:
         for item in sorted(undated, key=lambda item: (item.rule, item.owner))
         if not runs_still(item, look.run_date)
     ]
+    notes += [*contract_notes(look), *discussion_notes(look)]
     return tuple(notes)
+
+
+LIMITS = ("step_limit", "token_limit", "cost_limit", "context_exceeded")
+"""Kinds of fallback with which a run ends by a limit."""
+
+
+def _limit_notes(look: Look) -> list[str]:
+    """Runs that a limit ended, by arm: where these are of one arm only, its figures are about the limit too."""
+    counts = []
+    for arm in COMPARED_ARMS:
+        runs = [run.record for case in look.runnable for run in usable_runs(case, arm)]
+        cut = sum(any(item.kind in LIMITS for item in record.fallbacks) for record in runs)
+        counts.append((cut, f"{arm.value} {cut} of {len(runs)}"))
+    if not any(cut for cut, _ in counts):
+        return []
+    return [f"runs that ended at a limit of steps, tokens or cost: {', '.join(words for _, words in counts)}"]
 
 
 def _coverage_notes(look: Look) -> list[str]:

@@ -6,7 +6,8 @@ B 25 of the case list: agent, judge, comparator, retries and failures all count,
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,7 +21,9 @@ from gate.settings import Caps
 Price = Callable[[str, TokenUsage], float | None]
 """Model name (``provider:model``) and tokens -> US dollars, or None where the price is not known."""
 
-UNBILLED_KINDS = frozenset({"auth", "quota", "overload", "bad_request", "not_found", "replay_miss"})
+UNBILLED_KINDS = frozenset({
+    "auth", "quota", "overload", "bad_request", "context_length", "not_found", "replay_miss",
+})  # fmt: skip
 """Kinds of ModelError with which a provider says that it generated nothing. After any other, tokens are unknown."""
 
 
@@ -38,6 +41,8 @@ class Spend(Value):
     """Sum over the calls whose usage is known: at least this much was spent."""
     known_output_tokens: int
     known_cost_usd: float
+    remembered_calls: int = 0
+    """Replies that an earlier session paid for; not among ``calls``."""
 
 
 @dataclass
@@ -51,6 +56,9 @@ class _Account:
     cost: Fraction = Fraction(0)
     unknown_usage: int = 0
     unknown_cost: int = 0
+    remembered: int = 0
+    dearest: Fraction = Fraction(0)
+    """What the most expensive call of known cost has cost."""
 
     def plus(self, other: _Account) -> _Account:
         return _Account(
@@ -61,7 +69,14 @@ class _Account:
             self.cost + other.cost,
             self.unknown_usage + other.unknown_usage,
             self.unknown_cost + other.unknown_cost,
+            self.remembered + other.remembered,
+            max(self.dearest, other.dearest),
         )
+
+    @property
+    def feared(self) -> Fraction:
+        """What may have been spent: a call of unknown usage is taken for the most expensive one, never for nothing."""
+        return self.cost + self.unknown_usage * self.dearest
 
     def spend(self) -> Spend:
         cost = float(self.cost)
@@ -74,6 +89,7 @@ class _Account:
             known_input_tokens=self.input_tokens,
             known_output_tokens=self.output_tokens,
             known_cost_usd=cost,
+            remembered_calls=self.remembered,
         )
 
 
@@ -131,6 +147,21 @@ class Ledger:
         with self._lock:
             self._check(skill)
 
+    @contextmanager
+    def reserved(self, skill: str) -> Iterator[None]:
+        """Hold the place of a call that is made elsewhere, until it was written down by ``charge`` or ``failed``.
+
+        Raises BudgetError where a cap is reached (calls under way in other threads count).
+        """
+        with self._lock:
+            self._check(skill)
+            self._reserved[skill] = self._reserved.get(skill, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reserved[skill] -= 1
+
     def price_of(self, model_name: str, usage: TokenUsage) -> float | None:
         """What one call cost in US dollars; None where the price is not known."""
         return self._price(model_name, usage)
@@ -157,6 +188,10 @@ class Ledger:
             return tuple(sorted({key[0] for key in self._accounts}))
 
     def _success(self, reply: ChatReply, model_name: str) -> _Account:
+        if reply.paid:
+            return _Account()
+        if reply.remembered:
+            return _Account(remembered=1)
         lost = reply.unknown_attempts
         calls = max(reply.attempts, 1 + reply.provider_retries)
         account = _Account(
@@ -173,6 +208,7 @@ class Ledger:
                 input_tokens=reply.usage.input_tokens,
                 output_tokens=reply.usage.output_tokens,
                 cost=Fraction(0) if price is None else Fraction(price),
+                dearest=Fraction(0) if price is None else Fraction(price),
                 unknown_cost=int(price is None),
             )
         )
@@ -187,6 +223,14 @@ class Ledger:
     def _sum(self, skill: str | None) -> _Account:
         return _total(account for key, account in self._accounts.items() if skill in (None, key[0]))
 
+    def _feared(self, skill: str | None) -> Fraction:
+        """What a skill, or the session, may have cost when the calls under way are over."""
+        spent = sum((account.feared for key, account in self._accounts.items() if skill in (None, key[0])), Fraction(0))
+        for name, count in self._reserved.items():
+            if skill in (None, name):
+                spent += count * self._sum(name).dearest
+        return spent
+
     def _check(self, skill: str) -> None:
         caps, own = self._caps, self._sum(skill)
         calls = own.calls + self._reserved.get(skill, 0)
@@ -196,19 +240,25 @@ class Ledger:
                 "the next call was not made.",
                 remedy="Raise caps.model_calls_per_skill in the policy, or run fewer cases or a smaller mode.",
             )
-        if own.cost >= Fraction(caps.usd_per_skill):
+        feared = self._feared(skill)
+        if feared >= Fraction(caps.usd_per_skill):
             raise BudgetError(
-                f"{skill} has cost ${float(own.cost):.4f} and may cost ${caps.usd_per_skill:g}; "
+                f"{skill} has cost {_dollars(own.cost, feared)} and may cost ${caps.usd_per_skill:g}; "
                 "the next call was not made.",
                 remedy="Raise caps.usd_per_skill in the policy, or take a cheaper model or a smaller mode.",
             )
-        session = self._sum(None)
-        if session.cost >= Fraction(caps.usd_per_session):
+        feared = self._feared(None)
+        if feared >= Fraction(caps.usd_per_session):
             raise BudgetError(
-                f"The session has cost ${float(session.cost):.4f} and may cost ${caps.usd_per_session:g}; "
+                f"The session has cost {_dollars(self._sum(None).cost, feared)} and may cost ${caps.usd_per_session:g}; "
                 "the next call was not made.",
                 remedy="Raise caps.usd_per_session in the policy, or judge fewer skills at once.",
             )
+
+
+def _dollars(cost: Fraction, feared: Fraction) -> str:
+    more = f", with calls under way and of unknown usage up to ${float(feared):.4f}," if feared > cost else ""
+    return f"${float(cost):.4f}{more}"
 
 
 def _failure(error: ModelError | None) -> _Account:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 
 from gate.domain.plan import Arm, Limits
-from gate.domain.skill import Skill, SkillType, is_agent_visible
-from gate.domain.suite import Case, Suite
+from gate.domain.skill import PROGRAM_SUFFIXES, Skill, SkillType, is_agent_visible
+from gate.domain.suite import Case, CaseType, Suite
 
-PROGRAM_SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".rb", ".pl", ".ps1", ".go", ".rs")
 CODE_TOOLS = ("bash", "shell", "execute", "python")
 
 _MCP_TOOL = re.compile(r"\bmcp__([A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)__[A-Za-z0-9_-]+")
@@ -69,6 +68,40 @@ def limits_for(skill_type: SkillType, arm: Arm) -> Limits:
     if arm is Arm.WITHOUT_SKILL:
         return Limits(steps=without_steps, tool_calls=early_stop)
     return Limits(steps=with_steps)
+
+
+def limits_reason(skill_type: SkillType, arm: Arm, limits: Limits) -> str:
+    """Why an arm has its limits, as a clause for the plan."""
+    side = "without" if arm is Arm.WITHOUT_SKILL else "with"
+    reason = f"{skill_type.value}: {limits.steps} turns {side} a skill"
+    if limits.tool_calls is not None:
+        reason += f", told to answer after more than {limits.tool_calls} tool calls"
+    return reason
+
+
+_ABSENCE = frozenset({
+    "response_not_contains", "response_contains_none", "response_not_matches", "file_absent", "file_not_contains",
+    "tool_call_forbidden", "command_not_ran", "file_unchanged",
+})  # fmt: skip
+"""Kinds that hold where something is not there: an agent that does nothing passes them."""
+
+
+def needs_no_baseline(case: Case) -> str | None:
+    """Why the baseline of one case would show nothing (origins 1.8), as a clause; None where it has to run.
+
+    Such cases have no part in the lift. Cases of the types that Layer 3 compares always have their baseline (R46).
+    """
+    if case.type is CaseType.NEGATIVE:
+        return "a negative case: the skill has to stay out of the way, so there is nothing to gain by it"
+    kinds = {check.parameters.kind for check in case.checks}
+    loose = all(item.precision == "existence" for item in case.expectations)
+    if case.type in (CaseType.HAPPY_PATH, CaseType.E2E) or not loose:
+        return None
+    if case.expectations and not kinds:
+        return "it only asks whether something is there (precision existence)"
+    if case.type is CaseType.ROBUSTNESS and kinds and kinds <= _ABSENCE:
+        return "a robustness case that only asks whether something is absent"
+    return None
 
 
 def missing_servers(skill: Skill, case: Case) -> list[str]:

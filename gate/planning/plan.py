@@ -5,18 +5,45 @@ from __future__ import annotations
 from typing import Literal
 
 from gate.domain.base import NotRun
+from gate.domain.chat import Role
+from gate.domain.contract import MAX_REVIEW_ROUNDS
 from gate.domain.intake import Intake, SkillIntake
-from gate.domain.plan import Arm, ArmPlan, CasePlan, Mode, NotMeasuredCause, Plan, RunKey, RunRequest, SkillPlan
+from gate.domain.plan import (
+    OPTIONAL_ARMS,
+    Arm,
+    ArmPlan,
+    CasePlan,
+    Mode,
+    NotMeasuredCause,
+    Plan,
+    RunKey,
+    RunRequest,
+    SkillPlan,
+)
 from gate.domain.preflight import blocked_reason
 from gate.domain.report import CaseRecord
 from gate.domain.skill import ChangeKind, Skill, SkillType, is_agent_visible
 from gate.domain.suite import Case, Suite
-from gate.planning.dispatch import detect_type, limits_for, missing_servers
-from gate.planning.modes import RULES, ModeRule, layer3_scope, skips_baseline
+from gate.planning import triggers
+from gate.planning.dispatch import detect_type, limits_for, limits_reason, missing_servers, needs_no_baseline
+from gate.planning.modes import (
+    LISTING_ARMS,
+    RULES,
+    ModeRule,
+    arms_of,
+    discussion_scope,
+    layer3_scope,
+    runs_of,
+    skips_baseline,
+)
+from gate.planning.real_servers import real_notes, real_refused
 from gate.settings import Settings
 
+_GRADED_TOGETHER = 15
+"""``gate.judging.grader.ROWS_PER_QUESTION``, which planning must not import; a test holds them equal."""
 # Per call, for the estimate only: R137, R138 give the comparator's and the analyzer's, the others are measured medians.
 _TOKENS_TURN, _TOKENS_GRADE, _TOKENS_COMPARE, _TOKENS_ANALYSE = 2500, 4000, 3000, 5000
+_TOKENS_CONTRACT, _TOKENS_DISCUSS = 1500, 5000
 
 STATIC_REASONS = {
     NotMeasuredCause.FORK: "the change comes from a fork, whose runs get no key",
@@ -39,8 +66,10 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
                 reason = f"over budget: only {cap} skills a session"
                 skill = _static_only(skill, NotMeasuredCause.OVER_BUDGET, reason).model_copy(update={"cases": ()})
         skills.append(skill)
-    calls, tokens = _estimate(skills, settings.mode)
-    worst_calls, worst_tokens = _estimate(skills, settings.mode, worst=True)
+    notes = [note for found in intake.skills if (note := _left_out(found, settings.mode)) is not None]
+    notes += real_notes(skills, settings)
+    calls, tokens = estimate(skills, settings)
+    worst_calls, worst_tokens = estimate(skills, settings, worst=True)
     return Plan(
         session_id=session_id,
         mode=settings.mode,
@@ -53,7 +82,23 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
         estimated_tokens=tokens,
         worst_calls=worst_calls,
         worst_tokens=worst_tokens,
+        notes=tuple(notes),
     )
+
+
+def _left_out(found: SkillIntake, mode: Mode) -> str | None:
+    """What is said where not all trigger queries of a suite are asked."""
+    suite = found.suite
+    if suite is None or not suite.triggers:
+        return None
+    if not _asks_triggers(suite, mode):
+        return f"{found.change.path}: mode {mode.value} does not ask its {len(suite.triggers)} trigger queries"
+    cases, left = triggers.trigger_cases(suite)
+    return f"{found.change.path}: {len(cases)} of {len(cases) + left} trigger queries are asked" if left else None
+
+
+def _asks_triggers(suite: Suite, mode: Mode) -> bool:
+    return RULES[mode].triggers or not suite.cases
 
 
 def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
@@ -70,7 +115,9 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
         manifests=found.manifests,
         preflight=found.preflight,
         suite_removals=found.suite_removals,
-        base_runnable=_runnable(found.base, found.base_suite, blocked_reason(found.base_preflight, available)),
+        base_runnable=_runnable(
+            found.base, found.base_suite, blocked_reason(found.base_preflight, available), settings
+        ),
     )
     if found.change.kind is ChangeKind.DELETED:
         return _static_only(plan, NotMeasuredCause.DELETED, "the skill was deleted")
@@ -89,22 +136,49 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
         reason = "no model key: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a model with --model"
         return _static_only(plan, NotMeasuredCause.NO_KEY, reason)
     blocked = blocked_reason(found.preflight, available)
+    pairs = _union(found.suite, found.base_suite)
+    if _asks_triggers(found.suite, settings.mode):
+        pairs += _trigger_union(found.suite, found.base_suite)
+    own = settings.policy.for_skill(found.change.path)
+    arms = arms_of(settings.mode, self_generated=own.self_generated, placebo=own.placebo)
     cases = [
-        _plan_case(case, origin, found.head, found.base, skill_type, settings.mode, blocked_skill=blocked)
-        for case, origin in _union(found.suite, found.base_suite)
+        _plan_case(
+            case,
+            origin,
+            found.head,
+            found.base,
+            skill_type,
+            settings.mode,
+            arms=arms,
+            blocked_by=blocked or real_refused(case, settings),
+        )
+        for case, origin in pairs
     ]
-    return plan.model_copy(update={"cases": tuple(cases)})
+    caps = settings.policy.caps
+    capped = [_with_run_caps(case, caps.tokens_per_run, caps.usd_per_run) for case in cases]
+    return plan.model_copy(update={"cases": tuple(capped)})
+
+
+def _with_run_caps(case: CasePlan, tokens: int, usd: float | None) -> CasePlan:
+    """The same limits of tokens and money in every arm."""
+    arms = tuple(
+        arm.model_copy(update={"limits": arm.limits.model_copy(update={"tokens": tokens, "usd": usd})})
+        for arm in case.arms
+    )
+    return case.model_copy(update={"arms": arms})
 
 
 def _static_only(plan: SkillPlan, cause: NotMeasuredCause, reason: str) -> SkillPlan:
     return plan.model_copy(update={"not_measured": reason, "not_measured_cause": cause})
 
 
-def _runnable(skill: Skill | None, suite: Suite | None, blocked: str | None) -> bool:
+def _runnable(skill: Skill | None, suite: Suite | None, blocked: str | None, settings: Settings) -> bool:
     """Whether a version could be run: then a head that cannot is the change's doing (DESIGN.md 4, state table)."""
     if skill is None or suite is None or blocked is not None:
         return False
-    return any(not missing_servers(skill, case) for case in suite.cases)
+    return bool(suite.triggers) or any(
+        not missing_servers(skill, case) and real_refused(case, settings) is None for case in suite.cases
+    )
 
 
 def _union(head: Suite, base: Suite | None) -> list[tuple[Case, Literal["both", "base", "head"]]]:
@@ -122,6 +196,23 @@ def _union(head: Suite, base: Suite | None) -> list[tuple[Case, Literal["both", 
     return cases
 
 
+def _trigger_union(head: Suite, base: Suite | None) -> list[tuple[Case, Literal["both", "base", "head"]]]:
+    """Trigger queries of both suites: one that head takes away, or turns, is asked as the base has it."""
+    own, _ = triggers.trigger_cases(head)
+    theirs, _ = triggers.trigger_cases(base)
+    known = {case.digest for case in theirs}
+    cases: list[tuple[Case, Literal["both", "base", "head"]]] = [
+        (case, "both" if case.digest in known else "head") for case in own
+    ]
+    asked = {triggers.trigger_digest(case) for case in own} | {triggers.digest_of_query(item) for item in head.triggers}
+    ids = {case.eval_id for case in (*head.cases, *own)}
+    for case in theirs:
+        if case.digest not in asked:
+            clashes = case.eval_id in ids
+            cases.append((case.model_copy(update={"eval_id": f"{case.eval_id}@base"}) if clashes else case, "base"))
+    return cases
+
+
 def _plan_case(
     case: Case,
     origin: Literal["both", "base", "head"],
@@ -130,43 +221,61 @@ def _plan_case(
     skill_type: SkillType,
     mode: Mode,
     *,
-    blocked_skill: str | None,
+    arms: tuple[Arm, ...],
+    blocked_by: str | None,
 ) -> CasePlan:
-    rule = RULES[mode]
     missing = missing_servers(head, case)
-    blocked = f"MCP server {missing[0]} is not available to this case" if missing else blocked_skill
-    arms = []
-    for arm in Arm:
+    blocked = f"MCP server {missing[0]} is not available to this case" if missing else blocked_by
+    planned = []
+    for arm in arms:
         skipped = _skip(arm, case, head, base, skill_type, mode)
-        arms.append(
+        runs = 0 if skipped or blocked else runs_of(mode, arm, trigger=case.trigger is not None)
+        limits = triggers.LIMITS if case.trigger is not None else limits_for(skill_type, arm)
+        planned.append(
             ArmPlan(
                 arm=arm,
-                runs=0 if skipped or blocked else rule.runs.get(arm, 0),
+                runs=runs,
                 skipped=skipped,
-                limits=limits_for(skill_type, arm),
+                limits=limits,
+                reason=_arm_reason(case, skill_type, ArmPlan(arm=arm, runs=runs, limits=limits), mode),
             )
         )
     compare = layer3_scope(mode, case.type)
-    baseline = next(item for item in arms if item.arm is Arm.WITHOUT_SKILL)
+    if case.trigger is not None:
+        compare = NotRun(not_run="a trigger query has no work to compare")
+    baseline = next(item for item in planned if item.arm is Arm.WITHOUT_SKILL)
     if compare is None and baseline.skipped:
         compare = NotRun(not_run=f"no baseline to compare with: {baseline.skipped}")
     if blocked:
         compare = NotRun(not_run=blocked)
-    return CasePlan(case=case, arms=tuple(arms), compare=compare, blocked=blocked, origin=origin)
+    return CasePlan(case=case, arms=tuple(planned), compare=compare, blocked=blocked, origin=origin)
+
+
+def _arm_reason(case: Case, skill_type: SkillType, arm: ArmPlan, mode: Mode) -> str:
+    if case.trigger is not None:
+        limits = f"a trigger query: at most {arm.limits.steps} turns, over as soon as the skill is opened"
+    else:
+        limits = limits_reason(skill_type, arm.arm, arm.limits)
+    return f"{limits}; {arm.runs} runs to start with in mode {mode.value}"
 
 
 def _skip(arm: Arm, case: Case, head: Skill, base: Skill | None, skill_type: SkillType, mode: Mode) -> str | None:
+    if case.trigger is not None and arm not in LISTING_ARMS:
+        return "a trigger query is about the skill's own name and description"
     if arm is Arm.WITHOUT_SKILL:
         whole_mode = skips_baseline(mode, skill_type)
         if whole_mode:
             return whole_mode
         if case.skip_without_skill:
             return case.skip_reason or "the case says skip_without_skill"
+        return needs_no_baseline(case)
     if arm is Arm.BASE_SKILL:
         if Arm.BASE_SKILL not in RULES[mode].runs:
             return f"mode {mode.value} has no base arm"
         if base is None:
             return "there is no readable version of the skill at the merge base"
+        if case.trigger is not None and triggers.same_listing(base, head):
+            return "name and description are the same at the merge base"
         if _agent_tree(base) == _agent_tree(head):
             return "what the agent reads is the same at the merge base"
     return None
@@ -176,24 +285,55 @@ def _agent_tree(skill: Skill) -> set[tuple[str, str, str]]:
     return {(file.path, file.mode, file.sha256) for file in skill.files if is_agent_visible(file.path)}
 
 
-def _estimate(skills: list[SkillPlan], mode: Mode, *, worst: bool = False) -> tuple[int, int]:
+def _comparators(settings: Settings) -> int:
+    """How many comparators are asked: two where one of a second family is named and may be."""
+    second = settings.models is not None and Role.SECOND_COMPARATOR in settings.models.roles
+    return 2 if second and settings.policy.second_judge != "off" else 1
+
+
+def estimate(skills: list[SkillPlan], settings: Settings, *, worst: bool = False) -> tuple[int, int]:
     """(calls, tokens) of a session: typical, or at worst: every case filled and confirmed, every step and re-ask used."""
     calls = tokens = 0
-    rule = RULES[mode]
+    rule = RULES[settings.mode]
     for skill in skills:
         for case in skill.cases:
             arms = [(_worst_runs(arm.runs, rule) if worst else arm.runs, arm.limits.steps) for arm in case.arms]
             runs = sum(count for count, _ in arms)
             turns = sum(count * (steps if worst else max(2, steps // 2)) for count, steps in arms)
             again = 2 if worst else 1
-            graded = again * runs if case.case.expectations else 0
+            graded = runs * _grading_calls(len(case.case.expectations), settings, worst=worst)
             pairs = max((count for count, _ in arms), default=0) if rule.all_pairs else 1
-            compared = 2 * pairs * again if case.compare is None and runs else 0
+            compared = 2 * pairs * again * _comparators(settings) if case.compare is None and runs else 0
             analysed = again if compared and rule.analyzer != "never" else 0
-            calls += turns + graded + compared + analysed
+            signed = (2 * MAX_REVIEW_ROUNDS * again if worst else 2) if settings.policy.contract == "on" and runs else 0
+            discussed = _discussion_calls(case, settings, worst=worst)
+            calls += turns + graded + compared + analysed + signed + discussed
             tokens += turns * _TOKENS_TURN + graded * _TOKENS_GRADE
+            tokens += signed * _TOKENS_CONTRACT + discussed * _TOKENS_DISCUSS
             tokens += compared * _TOKENS_COMPARE + analysed * _TOKENS_ANALYSE
     return calls, tokens
+
+
+def _grading_calls(expectations: int, settings: Settings, *, worst: bool) -> int:
+    """Questions to the graders about one run (``gate.judging.grader``): one a batch and the second looks of the mode; at worst
+    a batch that is voided and rows that are asked for again, every second look, and every reply asked for twice."""
+    batches = -(-expectations // _GRADED_TOGETHER)
+    spot_checks = 2 if RULES[settings.mode].twins else 0
+    second = settings.policy.second_judge
+    if not worst:
+        return batches * (1 + spot_checks + (second == "on"))
+    # Where a record speaks to a judge: the opposite, the question without what speaks, and the second judge's.
+    return batches * 2 * (4 + max(spot_checks, 1) + (second != "off"))
+
+
+def _discussion_calls(case: CasePlan, settings: Settings, *, worst: bool) -> int:
+    """R214: a report, both sides, mostly no new evaluation; at worst every round with one, and every reply asked for twice."""
+    arm = case.arm(Arm.WITH_SKILL)
+    if arm is None or discussion_scope(settings.mode, case.case.risk, Arm.WITH_SKILL) is not None:
+        return 0
+    if not worst:
+        return arm.runs * 3
+    return _worst_runs(arm.runs, RULES[settings.mode]) * 2 * (2 + 3 * settings.policy.discussion_rounds)
 
 
 def _worst_runs(planned: int, rule: ModeRule) -> int:
@@ -216,7 +356,7 @@ def fill_requests(skill: SkillPlan, record: CaseRecord, mode: Mode) -> list[RunR
     if target is None:
         return []
     spans = {
-        arm.arm: (_next_number(record, arm.arm), target) for arm in record.plan.arms if arm.runs and arm.skipped is None
+        arm.arm: (_next_number(record, arm.arm), target) for arm in record.plan.arms if arm.runs and _is_compared(arm)
     }
     return _requests(skill, record.plan, spans, "fill")
 
@@ -227,10 +367,14 @@ def confirm_requests(skill: SkillPlan, record: CaseRecord, mode: Mode) -> list[R
         return []
     spans = {}
     for arm in record.plan.arms:
-        if arm.runs and arm.skipped is None:
+        if arm.runs and _is_compared(arm):
             number = _next_number(record, arm.arm)
             spans[arm.arm] = (number, number)
     return _requests(skill, record.plan, spans, "confirm")
+
+
+def _is_compared(arm: ArmPlan) -> bool:
+    return arm.skipped is None and arm.arm not in OPTIONAL_ARMS
 
 
 def _next_number(record: CaseRecord, arm: Arm) -> int:
@@ -249,7 +393,8 @@ def _requests(
         for arm in case.arms:
             first, last = spans.get(arm.arm, (1, 0))
             if first <= number <= last:
-                given = {Arm.WITH_SKILL: skill.head, Arm.BASE_SKILL: skill.base, Arm.WITHOUT_SKILL: None}[arm.arm]
+                # What an optional arm gets instead of the skill is made when its runs begin (gate.execution.stand_ins).
+                given = {Arm.WITH_SKILL: skill.head, Arm.BASE_SKILL: skill.base}.get(arm.arm)
                 key = RunKey(
                     skill_path=skill.change.path,
                     slug=skill.slug,

@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows = rows_of(cells, world)
         title = f"{world.cases} cases; {per_cell} changes of each kind under each judge; per cent"
         print(f"\n{title}\n{table(HEAD, rows)}")
-        document.append(f"### {title}\n\n{markdown_table(HEAD, rows)}")
+        document.append(f"### {title}\n\n{markdown_table(HEAD, rows)}\n\n{_let_through(cells, world)}")
         found += figures(cells, world)
     noisy = _noise(per_cell, 1 if options.small else options.jobs)
     print(f"\nINCONCLUSIVE of clean changes by the agent's own misses, oracle judge; per cent\n{table(*noisy)}")
@@ -201,6 +201,20 @@ def main(arguments: list[str] | None = None) -> int:
         write_section(NAME, "What the decision gets wrong (J8)", NOTES + "\n\n" + "\n\n".join(document))
     print(last_line(found))
     return 0
+
+
+def _let_through(cells: dict[tuple[Change, str, World], Cell], world: World) -> str:
+    """What stays green under ``standard`` although a check is broken, and why, in one sentence."""
+    found = [cells[Change.CHECKABLE, judge.name, world] for judge in JUDGES if judge.name != "captured"]
+    green = [cell.green[Enforce.STANDARD] / cell.n for cell in found]
+    passed = [cell.rate(Verdict.PASS) for cell in found]
+    unsure = [cell.rate(Verdict.INCONCLUSIVE) for cell in found]
+    return (
+        f"With {world.cases} cases, `standard` leaves {percent(min(green))} to {percent(max(green))} % of changes that broke a "
+        f"*checked* rule green: {percent(min(unsure))} to {percent(max(unsure))} % are *inconclusive* (the rule held in some runs "
+        f"and failed in others, also after filling up; the status says so in its first word), {percent(min(passed))} to "
+        f"{percent(max(passed))} % a *pass* (it happened to hold in all of them). `strict` refuses what is inconclusive."
+    )
 
 
 def _noise(count: int, workers: int) -> tuple[list[str], list[list[str]]]:

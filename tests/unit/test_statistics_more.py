@@ -129,3 +129,49 @@ def test_pass_at_k_is_averaged_per_case_and_never_pooled() -> None:
     assert statistics.mean_pass_at_k(groups, 2) == 0.5
     assert statistics.mean_pass_hat_k([(4, 2)], 2) == pytest.approx(1 / 6)
     assert statistics.mean_pass_hat_k([(1, 1)], 2) is None
+
+
+@pytest.mark.parametrize(
+    ("least", "able"),
+    [
+        ([], []),
+        ([0.03125], [0]),
+        ([1.0, 0.03125, 1.0], [1]),
+        ([0.03125, 0.03125], []),
+        ([0.015625, 0.015625], [0, 1]),
+        ([0.03125, 0.0009765625], [1]),
+        ([0.06], []),
+    ],
+)
+def test_only_tests_that_can_be_significant_after_correction_are_corrected_for(
+    least: list[float], able: list[int]
+) -> None:
+    assert statistics.able_to_reject(least) == able
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1)), max_size=30))
+def test_a_correction_over_those_tests_never_makes_a_p_smaller_and_leaves_the_others_at_one(
+    tests: list[tuple[int, float]],
+) -> None:
+    least = [2.0**-untied for untied, _ in tests]
+    p_values = [max(p, low) for (_, p), low in zip(tests, least, strict=True)]
+    able = statistics.able_to_reject(least)
+    for index, p in enumerate(statistics.holm_of_able(p_values, least)):
+        assert p >= p_values[index]
+        assert index in able or p == 1
+
+
+@given(st.lists(st.integers(0, 12), max_size=30))
+def test_the_chance_of_any_false_block_stays_within_the_error_whatever_cases_there_are(untied: list[int]) -> None:
+    """Exact: sign tests of these many untied cases, nothing got worse anywhere, and their number is not paid for in full."""
+    least = [2.0**-count for count in untied]
+    none = 1.0
+    for index in range(len(untied)):
+        blocked = 0.0
+        for lost in range(untied[index] + 1):
+            p_values = [1.0] * len(untied)
+            p_values[index] = statistics.sign_test(lost, untied[index] - lost)
+            if statistics.holm_of_able(p_values, least)[index] <= 0.05:
+                blocked += math.comb(untied[index], lost) / 2 ** untied[index]
+        none *= 1 - blocked
+    assert 1 - none <= 0.05

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gate.decision.triage import case_passed, describe_check, needs_confirm, triage_case, undecided
+from gate.decision.further import needs_confirm, undecided
+from gate.decision.triage import case_passed, describe_check, triage_case
 from gate.domain.base import Severity
 from gate.domain.checks import Check, KnownIssue, OracleCommand, SkillOpened, ToolCallCount, ToolCallForbidden
 from gate.domain.judgement import CheckResult

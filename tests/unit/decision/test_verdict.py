@@ -7,7 +7,7 @@ import pytest
 from gate.domain.base import FallbackCount, NotRun
 from gate.domain.checks import ToolCallCount
 from gate.domain.findings import Finding, Level
-from gate.domain.judgement import Analysis, Grading, Suggestion, Winner
+from gate.domain.judgement import Analysis, Grading, SkillLine, Suggestion, Winner
 from gate.domain.plan import Arm, Enforce, Mode, NotMeasuredCause
 from gate.domain.report import CaseRecord, JudgedRun, Share, SkillRecord, State, Verdict
 from gate.domain.skill import ChangeKind
@@ -65,7 +65,9 @@ def test_a_skill_passes_with_its_cases_runs_and_the_drop_that_would_not_be_seen(
     assert (report.authoritative, report.source_rate) == (Share(passed=3, total=3), Share(passed=6, total=6))
     assert report.release_grade == "S"
     assert report.mde == 0.574227
-    assert report.lift == "+1.00 (1.00 with, 0.00 without; mean rate of checks over 3 cases)"
+    assert report.lift == (
+        "+1.00 (1.00 with, 0.00 without; mean rate of checks over 3 cases); one-sided sign-flip p = 0.125; may be chance"
+    )
 
 
 def test_lift_is_not_needed_for_a_pass_and_its_absence_is_printed() -> None:
@@ -543,19 +545,20 @@ def test_crashes_negative_lift_and_a_low_letter_are_conditional_without_their_bo
 @pytest.mark.parametrize(
     ("won", "lost", "tied", "low", "words"),
     [
-        (5, 0, 1, False, "high pass rate (6/6, bar 0.80) and win (won 5 : lost 0 : TIE 1): release with confidence"),
+        (9, 0, 1, False, "high pass rate (10/10, bar 0.80) and win (won 9 : lost 0 : TIE 1): release with confidence"),
         (
             0,
-            5,
+            9,
             1,
             False,
-            "high pass rate (6/6, bar 0.80) and loss (won 0 : lost 5 : TIE 1): the rules may be redundant",
+            "high pass rate (10/10, bar 0.80) and loss (won 0 : lost 9 : TIE 1): the rules may be redundant",
         ),
         (3, 2, 1, False, "high pass rate (6/6, bar 0.80) and tie (won 3 : lost 2 : TIE 1): the rules may be redundant"),
-        (5, 0, 1, True, "low pass rate (4/6, bar 0.80) and win (won 5 : lost 0 : TIE 1): the direction is right"),
-        (0, 5, 1, True, "low pass rate (4/6, bar 0.80) and loss (won 0 : lost 5 : TIE 1): the skill must be fixed"),
-        (3, 2, 1, True, "low pass rate (4/6, bar 0.80) and tie (won 3 : lost 2 : TIE 1): the skill must be fixed"),
+        (9, 0, 1, True, "low pass rate (7/10, bar 0.80) and win (won 9 : lost 0 : TIE 1): the direction is right"),
+        (0, 9, 1, True, "low pass rate (7/10, bar 0.80) and loss (won 0 : lost 9 : TIE 1): the skill must be fixed"),
+        (3, 2, 1, True, "low pass rate (3/6, bar 0.80) and tie (won 3 : lost 2 : TIE 1): the skill must be fixed"),
         (4, 0, 2, False, "won 4 : lost 0 : TIE 2; too few cases to tell"),
+        (5, 0, 1, False, "won 5 : lost 0 : TIE 1; too few cases to tell"),
         (0, 0, 0, False, "no blind comparison ran"),
     ],
 )
@@ -565,7 +568,7 @@ def test_the_four_quadrants_have_their_words(won: int, lost: int, tied: int, low
         case_record(
             f"{number}",
             checks=[check("c1", "should")],
-            head=["F", "P"] if low and number < 2 else ["P", "P"],
+            head=["F", "P"] if low and number < 3 else ["P", "P"],
             layer3=compared(outcome),
         )
         for number, outcome in enumerate(outcomes)
@@ -576,12 +579,26 @@ def test_the_four_quadrants_have_their_words(won: int, lost: int, tied: int, low
 
 
 def test_a_lost_comparison_is_conditional_where_the_rate_is_high_and_a_tie_is_not() -> None:
-    lost = [
-        case_record(f"{n}", checks=[check("c1")], head=["P", "P"], layer3=compared(Winner.BASELINE)) for n in range(5)
-    ]
+    def lost(count: int) -> list[CaseRecord]:
+        return [
+            case_record(f"{n}", checks=[check("c1")], head=["P", "P"], layer3=compared(Winner.BASELINE))
+            for n in range(count)
+        ]
+
     tied = [case_record(f"{n}", checks=[check("c1")], head=["P", "P"], layer3=compared(Winner.TIE)) for n in range(5)]
-    report = decide(skill_record(*lost))
-    assert report.reasons == ("the cases pass, yet the blind comparison is lost: won 0 : lost 5 : TIE 0",)
+    assert decide(skill_record(*lost(8))).reasons == (
+        "the cases pass, yet the blind comparison is lost: won 0 : lost 8 : TIE 0, one-sided exact p = 0.004",
+    )
+    # Not enough to call the suite lost, and enough for a doubt.
+    few = decide(skill_record(*lost(5)))
+    assert few.reasons == (
+        (
+            "the cases pass, yet more comparisons are lost than chance would give: won 0 : lost 5 : TIE 0, one-sided "
+            "exact p = 0.031"
+        ),
+    )
+    assert few.quadrant == "won 0 : lost 5 : TIE 0; too few cases to tell"
+    assert verdict(skill_record(*lost(4))) is Verdict.PASS
     assert verdict(skill_record(*tied)) is Verdict.PASS
 
 
@@ -669,7 +686,10 @@ def test_lift_is_averaged_over_cases_so_that_filled_ones_do_not_weigh_more() -> 
     filled = simple_case("1", head="P P P~", none="F F~ F~")
     plain = simple_case("2", head="P P", none="P")
     report = decide(skill_record(filled, plain, simple_case("3", head="P P")))
-    assert report.lift == "+0.50 (1.00 with, 0.50 without; mean rate of checks over 2 cases, 1 left out)"
+    assert report.lift == (
+        "+0.50 (1.00 with, 0.50 without; mean rate of checks over 2 cases, 1 left out); one-sided sign-flip p = 0.500; "
+        "may be chance"
+    )
 
 
 def test_fallbacks_are_summed_over_runs_and_name_dropped_runs_and_skipped_arms() -> None:
@@ -695,10 +715,11 @@ def test_replies_without_a_verdict_are_named_in_the_verdict() -> None:
 @pytest.mark.requirements("R101", "R102", "R103", "R104")
 def test_suggestions_come_by_priority_with_the_line_that_they_are_about() -> None:
     def advice(priority: Literal["high", "low"], line: int | None) -> Suggestion:
+        place = SkillLine(path=f"{PATH}/SKILL.md", line=line, text="Do it.") if line else None
         return Suggestion(priority=priority, category="tools", suggestion=f"do {priority}", expected_impact="better",
-                          skill_md_line=line)  # fmt: skip
+                          citation=place)  # fmt: skip
 
-    analysis = Analysis(eval_id="1", outcome=Winner.TIE, suggestions=(advice("low", None), advice("high", 12)),
+    analysis = Analysis(eval_id="1", outcome=Winner.TIE, improvement_suggestions=(advice("low", None), advice("high", 12)),
                         notes=("no observable gain on this case",))  # fmt: skip
     case = case_record("1", checks=[check("c1")], head=["P", "P"], layer3=compared(Winner.TIE, analysis=analysis))
     assert decide(skill_record(case)).suggestions == (

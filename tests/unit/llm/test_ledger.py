@@ -154,3 +154,27 @@ def test_costs_add_up_exactly_in_any_order() -> None:
             ledger.charge(Role.EXECUTOR, "s", say("x", usage=CHEAP), "m")
         sums.add(ledger.spent().cost_usd)
     assert len(sums) == 1
+
+
+def test_a_call_of_unknown_usage_counts_against_the_caps_like_the_dearest_known_one() -> None:
+    ledger = Ledger(Caps(usd_per_skill=0.03), cents)
+    ledger.charge(Role.EXECUTOR, "s", say("x", usage=CHEAP), "priced:one")
+    ledger.check("s")
+    ledger.failed(Role.EXECUTOR, "s", "priced:one")
+    ledger.failed(Role.EXECUTOR, "s", "priced:one")
+    with pytest.raises(
+        BudgetError, match=r"has cost \$0.0100, with calls under way and of unknown usage up to \$0.0300,"
+    ):
+        ledger.check("s")
+    assert ledger.spent("s").known_cost_usd == 0.01
+    assert ledger.spent("s").cost_usd is None
+
+
+def test_calls_under_way_count_against_the_money_too() -> None:
+    ledger = Ledger(Caps(usd_per_skill=0.03), cents)
+    ledger.charge(Role.EXECUTOR, "s", say("x", usage=CHEAP), "priced:one")
+    with ledger.reserved("s"):
+        ledger.check("s")
+        with ledger.reserved("s"), pytest.raises(BudgetError, match="may cost"):
+            ledger.check("s")
+    ledger.check("s")

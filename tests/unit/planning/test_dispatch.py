@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from gate.domain.checks import Check, ToolCallCount
+from gate.domain.checks import Check, ResponseContains, ResponseNotContains, ToolCallCount
 from gate.domain.plan import Arm
 from gate.domain.skill import Skill, SkillType
-from gate.domain.suite import McpServer
-from gate.planning.dispatch import detect_type, limits_for, missing_servers
+from gate.domain.suite import CaseType, Expectation, McpServer
+from gate.planning.dispatch import detect_type, limits_for, limits_reason, missing_servers, needs_no_baseline
 from tests.builders_skill import a_case, a_file, a_skill, a_suite
 
 
@@ -48,3 +50,40 @@ def test_a_server_that_skill_or_check_need_and_the_case_lacks_is_named() -> None
     check = Check(id="c1", parameters=ToolCallCount(tool="mcp__mail__send", max=0))
     assert missing_servers(skill, a_case(checks=(check,))) == ["github", "mail"]
     assert missing_servers(skill, a_case(mcp_servers=(McpServer(name="github"),))) == []
+
+
+def _expecting(*precisions: str) -> tuple[Expectation, ...]:
+    return tuple(Expectation(id=f"e{n}", text="x", precision=item) for n, item in enumerate(precisions))  # type: ignore[arg-type]
+
+
+ABSENT = Check(id="c1", parameters=ResponseNotContains(pattern="x"))
+PRESENT = Check(id="c2", parameters=ResponseContains(keyword="x"))
+
+
+@pytest.mark.requirements("R7")
+@pytest.mark.parametrize(
+    ("values", "needless"),
+    [
+        ({"type": CaseType.NEGATIVE, "checks": (PRESENT,)}, True),
+        ({"type": CaseType.EDGE_CASE, "expectations": _expecting("existence", "existence")}, True),
+        ({"type": CaseType.EDGE_CASE, "expectations": _expecting("existence", "semantic")}, False),
+        ({"type": CaseType.EDGE_CASE, "expectations": _expecting("existence"), "checks": (PRESENT,)}, False),
+        ({"type": CaseType.HAPPY_PATH, "expectations": _expecting("existence")}, False),
+        ({"type": CaseType.ROBUSTNESS, "checks": (ABSENT,)}, True),
+        ({"type": CaseType.ROBUSTNESS, "checks": (ABSENT, PRESENT)}, False),
+        ({"type": CaseType.SECURITY, "checks": (ABSENT,)}, False),
+    ],
+)
+def test_the_baseline_of_a_case_is_left_out_only_where_it_could_show_nothing(
+    values: dict[str, Any], needless: bool
+) -> None:
+    assert (needs_no_baseline(a_case(**{"checks": (), "expectations": (), **values})) is not None) is needless
+
+
+def test_the_plan_says_why_an_arm_has_its_limits() -> None:
+    reasons = {
+        arm: limits_reason(SkillType.CODE_EXECUTION, arm, limits_for(SkillType.CODE_EXECUTION, arm))
+        for arm in (Arm.WITH_SKILL, Arm.WITHOUT_SKILL)
+    }
+    assert reasons[Arm.WITH_SKILL] == "code_execution: 10 turns with a skill"
+    assert reasons[Arm.WITHOUT_SKILL].endswith("6 turns without a skill, told to answer after more than 5 tool calls")

@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from gate.domain.base import NotRun
+from gate.domain.chat import Role
 from gate.domain.findings import Finding, Level
 from gate.domain.plan import Arm, Mode, NotMeasuredCause, Plan, SkillPlan
 from gate.domain.skill import ChangeKind
-from gate.domain.suite import CaseType, McpServer
+from gate.domain.suite import CaseType, McpServer, TriggerCase
 from gate.planning import plan_session, planned_requests
 from gate.planning.plan import STATIC_REASONS
-from gate.settings import Caps, Policy, Settings
+from gate.settings import Caps, ModelChoice, Policy, Settings
 from tests.builders_skill import a_case, a_skill, a_skill_intake, a_suite, an_intake, some_settings
 
 
@@ -126,6 +127,18 @@ def test_an_estimate_is_made_before_anything_is_spent() -> None:
     assert 0 < small.estimated_tokens < large.estimated_tokens
 
 
+@pytest.mark.requirements("R137")
+def test_a_second_comparator_is_counted_where_one_is_named_and_may_be_asked() -> None:
+    two = ModelChoice(executor="a:b", judge="c:d", roles={Role.SECOND_COMPARATOR: "e:f"})
+    alone, both = planned(mode=Mode.STANDARD), planned(mode=Mode.STANDARD, models=two)
+    assert both.estimated_calls - alone.estimated_calls == 2
+    assert both.worst_calls - alone.worst_calls == 4
+    # The source's figure for one comparison, per asking.
+    assert both.estimated_tokens - alone.estimated_tokens == 2 * 3_000
+    off = planned(mode=Mode.STANDARD, models=two, policy=Policy(second_judge="off"))
+    assert off.estimated_calls == alone.estimated_calls
+
+
 def test_requests_of_a_pair_stand_side_by_side_and_are_unique() -> None:
     keys = [request.key for request in planned_requests(planned(mode=Mode.FULL))]
     assert [(key.run, key.arm.value) for key in keys][:3] == [
@@ -149,3 +162,40 @@ def test_a_session_that_may_run_nothing_says_why_whatever_models_there_are(cause
 def test_where_no_file_changed_that_an_agent_reads_nobody_has_to_be_waited_for(settings: dict[str, object]) -> None:
     skill = the_skill(planned(a_skill_intake(agent_visible=False), **settings))
     assert skill.not_measured_cause is NotMeasuredCause.NO_AGENT_FILE
+
+
+def test_every_arm_of_a_run_has_the_policys_limits_of_tokens_and_money() -> None:
+    plan = planned(mode=Mode.FULL, policy=Policy(caps=Caps(tokens_per_run=5000, usd_per_run=0.25), placebo=True))
+    limits = [arm.limits for arm in the_skill(plan).cases[0].arms]
+    assert len(limits) == 4
+    assert {(item.tokens, item.usd) for item in limits} == {(5000, 0.25)}
+
+
+@pytest.mark.requirements("R7")
+def test_each_arm_says_why_it_runs_as_it_does_or_not() -> None:
+    case = the_skill(planned(a_skill_intake(suite=a_suite(a_case(type=CaseType.NEGATIVE))))).cases[0]
+    by_arm = {arm.arm: arm for arm in case.arms}
+    assert "nothing to gain" in (by_arm[Arm.WITHOUT_SKILL].skipped or "")
+    assert by_arm[Arm.WITH_SKILL].reason.endswith("2 runs to start with in mode standard")
+
+
+def test_trigger_queries_are_planned_with_one_run_and_none_without_the_skill() -> None:
+    queries = (
+        TriggerCase(id="a", query="q", should_trigger=True),
+        TriggerCase(id="b", query="r", should_trigger=False),
+    )
+    suite = a_suite().model_copy(update={"triggers": queries})
+    counts = {}
+    for mode in Mode:
+        skill = the_skill(planned(a_skill_intake(suite=suite), mode=mode))
+        counts[mode] = [
+            {arm.arm.value: arm.runs for arm in case.arms if arm.runs}
+            for case in skill.cases
+            if case.case.trigger is not None
+        ]
+    assert counts[Mode.SMOKE] == counts[Mode.REGRESSION] == []
+    assert counts[Mode.STANDARD] == [{"with_skill": 1}] * 2, "the listing is the same at the base"
+    assert counts[Mode.FULL] == [{"with_skill": 3}] * 2
+    alone = the_skill(planned(a_skill_intake(suite=suite.model_copy(update={"cases": ()})), mode=Mode.SMOKE))
+    asked = [case for case in alone.cases if case.case.trigger is not None]
+    assert [case.arm(Arm.WITH_SKILL).runs for case in asked] == [1, 1]  # type: ignore[union-attr]

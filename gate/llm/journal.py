@@ -1,0 +1,196 @@
+"""What a session has paid for, written down before anything is made of it, so that one that was killed pays for none twice:
+every reply of a model, and the seal of every run.
+
+The journal lies in the session's own output folder and goes when its bundle is sealed. A folder can come from anybody (a
+repository can hold one), so nothing of it counts but under a MAC by a secret that people hold (DESIGN.md 3): neither the
+seed that fences and controls are drawn from, nor a reply, nor a run. Without such a secret a session begins anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import shutil
+import threading
+from pathlib import Path
+
+from gate.domain.base import Value, sha256_hex
+from gate.domain.chat import ChatReply, ChatRequest, Role
+from gate.domain.seeding import SessionSeed
+from gate.evidence.bundle import SESSION
+from gate.evidence.cache import Cache, CacheScope, derive_key, reply_facts
+from gate.evidence.files import inside, write_atomic
+from gate.evidence.seal import LATER_FILES, SEAL
+from gate.llm.ledger import Ledger, skill_of
+from gate.llm.roles import Models
+from gate.protocols import ChatModel
+
+JOURNAL = ".journal"
+_VOUCHED = "session.mac"
+_RUNS = "runs-before"
+_PURPOSE = b"skill-gate journal 1\0"
+
+
+class _Answered(Value):
+    """One reply and who asked."""
+
+    role: Role
+    model: str
+    label: str
+    reply: ChatReply
+
+
+class _Sealed(Value):
+    """A run that this session made."""
+
+    seal: str
+    """SHA-256 of its seal.json."""
+
+
+def vouched(out: Path, secret: str) -> bool:
+    """Whether a session with this secret wrote the session.json of a folder, and was stopped before it had sealed it."""
+    try:
+        said = (out / JOURNAL / _VOUCHED).read_bytes()
+        return hmac.compare_digest(said, _mac(secret, (out / SESSION).read_bytes()))
+    except OSError:
+        return False
+
+
+def _mac(secret: str, session_file: bytes) -> bytes:
+    return hmac.new(derive_key(secret), _PURPOSE + session_file, hashlib.sha256).hexdigest().encode()
+
+
+class Journal:
+    """The journal of one session. Thread-safe."""
+
+    def __init__(self, out: Path, seed: SessionSeed, today: str, secret: str) -> None:
+        """``out``: the bundle's folder. Entries carry a MAC by a key of the secret and the seed: others are not served."""
+        self._out = out
+        self._root = out / JOURNAL
+        self._secret = secret
+        key = derive_key(f"{seed.hex}\0{secret}")
+        self._kept = Cache(self._root, key, CacheScope(repository="session", name="journal"), today=today)
+        self._lock = threading.Lock()
+        self._earlier = dict(self._kept.values("reply", _Answered))
+        self._replies, self._runs = len(self._earlier), 0
+
+    def continues(self, session_file: bytes) -> bool:
+        """Whether exactly this session was stopped in the folder."""
+        try:
+            same = (self._out / SESSION).read_bytes() == session_file
+        except OSError:
+            return False
+        return same and vouched(self._out, self._secret)
+
+    def vouch(self, session_file: bytes) -> None:
+        """Say that this session's own session.json is what is going to be written. Raises InfrastructureError (disk)."""
+        write_atomic(self._root / _VOUCHED, _mac(self._secret, session_file))
+
+    def charge(self, ledger: Ledger) -> int:
+        """Write down what the session had paid before it was killed; returns how many replies that were."""
+        for answered in self._earlier.values():
+            ledger.charge(answered.role, skill_of(answered.label), answered.reply, answered.model)
+        return len(self._earlier)
+
+    def forget(self) -> None:
+        """What is there is another session's: it is neither served nor counted."""
+        self._earlier.clear()
+        self._replies = 0
+
+    def put_aside(self) -> int:
+        """Take every sealed run out of the bundle until it is asked for, so that the session finds no file of later.
+
+        A layer that looks at all runs of a case must not see one that it has yet to ask for. Returns how many there are.
+        """
+        for seal in sorted(self._out.glob(f"skills/*/*/*/*/{SEAL}")):
+            place = self._root / _RUNS / seal.parent.relative_to(self._out)
+            shutil.rmtree(place, ignore_errors=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            seal.parent.rename(place)
+        self._runs = len(list((self._root / _RUNS).glob(f"skills/*/*/*/*/{SEAL}")))
+        return self._runs
+
+    def made(self, facts: str, seal: str, label: str) -> None:
+        """Write down that this session made a run. ``facts``: digest of all that it depends on, ``seal``: as in RunRecord.
+
+        Raises InfrastructureError where the disk refuses.
+        """
+        self._kept.keep_value("sealed", facts, _Sealed(seal=seal), label)
+        with self._lock:
+            self._runs += 1
+
+    def take_back(self, facts: str, folder: str) -> bool:
+        """Put a run that was put aside into its place again where this session made it from the same facts; else it goes."""
+        place = inside(self._root, f"{_RUNS}/{folder}")
+        if not place.is_dir():
+            return False
+        known = self._kept.take_value("sealed", facts, _Sealed)
+        try:
+            seal = sha256_hex((place / SEAL).read_bytes())
+        except OSError:
+            seal = ""
+        if known is None or known.seal != seal:
+            shutil.rmtree(place)
+            return False
+        for name in LATER_FILES:
+            (place / name).unlink(missing_ok=True)
+        target = inside(self._out, folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place.rename(target)
+        return True
+
+    def take(self, model: str, request: ChatRequest) -> ChatReply | None:
+        """The reply that was given before the session was killed, marked as paid; None where there is none (any more)."""
+        with self._lock:
+            answered = self._earlier.pop(reply_facts(model, request), None)
+        return None if answered is None else answered.reply.model_copy(update={"paid": True})
+
+    def put(self, role: Role, model: str, request: ChatRequest, reply: ChatReply) -> None:
+        """Write a reply down. Raises InfrastructureError where the disk refuses."""
+        answered = _Answered(role=role, model=model, label=request.label, reply=reply)
+        self._kept.keep_value("reply", reply_facts(model, request), answered, request.label)
+        with self._lock:
+            self._replies += 1
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """How many runs and replies are there for a session that continues."""
+        with self._lock:
+            return self._runs, self._replies
+
+    def end(self) -> None:
+        """Remove the journal: the session has ended, its bundle holds what matters."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+class JournalledModel:
+    """A ChatModel whose replies are written down."""
+
+    def __init__(self, model: ChatModel, role: Role, journal: Journal) -> None:
+        self._model = model
+        self._role = role
+        self._journal = journal
+
+    @property
+    def name(self) -> str:
+        """As ChatModel.name."""
+        return self._model.name
+
+    @property
+    def family(self) -> str:
+        """As ChatModel.family."""
+        return self._model.family
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """The reply of before, else the model's, written down. Raises ModelError, InfrastructureError (disk)."""
+        earlier = self._journal.take(self.name, request)
+        if earlier is not None:
+            return earlier
+        reply = self._model.complete(request)
+        self._journal.put(self._role, self.name, request, reply)
+        return reply
+
+
+def journalled(models: Models, journal: Journal) -> Models:
+    """The same models with a journal. Clients stay one a role."""
+    return Models(lambda role: JournalledModel(models.of(role), role, journal))
