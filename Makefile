@@ -1,6 +1,6 @@
 # Each target sets up what it needs, so that any of them is the first command on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint image engine venv browser openapi lock
+.PHONY: help demo test bench lint image engine venv browser bubblewrap openapi lock
 
 # The first Python that is new enough; another one: make PYTHON=/path/to/python3
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -9,12 +9,16 @@ BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: venv image ## run the main job end to end on a repository of its own
-	$(BIN)/python examples/demo/run_demo.py
+demo: venv ## run the main job end to end on a repository of its own
+	@if .ci/engine; then .ci/image && $(BIN)/python examples/demo/run_demo.py; \
+	elif .ci/bubblewrap && command -v bwrap >/dev/null; then \
+		echo 'demo: no engine can be had, so commands run in bubblewrap, which holds less' >&2; \
+		$(BIN)/python examples/demo/run_demo.py --sandbox bubblewrap; \
+	else exit 3; fi
 
-test: venv image browser openapi lint ## run all checks and all tests
+test: venv image browser bubblewrap openapi lint ## run all checks and all tests
 	$(BIN)/python -m pytest
 
 bench: venv image ## run all benchmarks at full size
@@ -37,6 +41,9 @@ image: engine ## build the sandbox image
 
 browser: ## install Chromium for the browser tests where that is possible
 	@.ci/browser
+
+bubblewrap: ## install bubblewrap for its tests where that is possible
+	@.ci/bubblewrap
 
 openapi: ## fetch GitHub's own API description for the tests, once
 	@.ci/openapi

@@ -47,8 +47,8 @@ class BoxDeadError(SandboxError):
 class ModelError(InfrastructureError):
     """A model provider did not give a usable reply.
 
-    ``kind`` is one of ``auth``, ``quota``, ``overload``, ``bad_request``, ``not_found``, ``timeout``, ``connection``,
-    ``malformed``, ``replay_miss``. ``retryable`` says whether asking again later can help. ``attempts`` counts the
+    ``kind`` is one of ``auth``, ``quota``, ``overload``, ``bad_request``, ``context_length`` (the conversation is longer than
+    the model takes), ``not_found``, ``timeout``, ``connection``, ``malformed``, ``replay_miss``. ``retryable`` says whether asking again later can help. ``attempts`` counts the
     requests that were sent, ``unknown_attempts`` those of them that may have been billed without saying for what.
     """
 
@@ -69,6 +69,17 @@ class ModelError(InfrastructureError):
         self.unknown_attempts = unknown_attempts
 
 
+class McpServerError(InfrastructureError):
+    """A real MCP server could not be reached, or did not answer as its protocol says. Nobody's doing in the run.
+
+    ``retryable`` says whether asking again later can help.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "", retryable: bool = True) -> None:
+        super().__init__(message, remedy=remedy)
+        self.retryable = retryable
+
+
 class BudgetError(GateError):
     """A cap on calls, tokens or cost was reached; the next call was not made."""
 
@@ -86,6 +97,10 @@ class EvidenceError(GateError):
 
 class RepositoryError(InfrastructureError):
     """Git could not answer (no repository, missing commit, shallow clone without the merge base)."""
+
+
+class NoCommonHistoryError(RepositoryError):
+    """Two commits that nothing connects; the whole history is there and says so."""
 
 
 class ForgeError(InfrastructureError):

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from gate.domain.base import Value
 from gate.domain.chat import Role
+from gate.domain.discussion import HARD_ROUNDS, MAX_ROUNDS
 from gate.domain.findings import Finding
 from gate.domain.plan import Enforce, Mode, NotMeasuredCause
+from gate.domain.report import Override
 
 OWN_IMAGE = "@own"
 """As an image: the one of the container that the gate itself runs in, else ``DEFAULT_IMAGE``. No image can have this name."""
 DEFAULT_IMAGE = "skill-gate-sandbox:dev"
+SANDBOXES = ("docker", "bubblewrap")
+"""Kinds of sandbox; another than the first only where somebody asks for it by name, on a machine and for a change of their own."""
 
 MODES = (Mode.SMOKE, Mode.QUICK, Mode.STANDARD, Mode.FULL)
 """Each does all that the ones before it do. ``regression`` compares with something else and is stricter than none."""
@@ -77,6 +81,10 @@ class Caps(Value):
     usd_per_skill: float = Field(default=2.0, gt=0)
     usd_per_session: float = Field(default=10.0, gt=0)
     skills_per_session: int = Field(default=10, ge=1)
+    tokens_per_run: int = Field(default=1_000_000, ge=1)
+    """Of one run, sent and received, the same in every arm: a run that goes over it has failed."""
+    usd_per_run: float | None = Field(default=None, gt=0)
+    """The same in US dollars, where prices are known."""
 
 
 class Waiver(Value):
@@ -111,6 +119,31 @@ class SigningTrust(Value):
     """Certificates that a signing certificate must lead to."""
 
 
+class JudgeCalibration(Value):
+    """How a judge did on items whose answer is known, counted before: a session in which no control was answered knows its
+    judge by this. What it says of a model holds for that model's name only."""
+
+    model: str = Field(min_length=1)
+    """As the grader is named: ``provider:model``."""
+    date: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
+    true_asked: int = Field(ge=1)
+    """Items that hold."""
+    true_failed: int = Field(ge=0)
+    false_asked: int = Field(ge=1)
+    """Items that do not hold."""
+    false_passed: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _parts_of_their_whole(self) -> JudgeCalibration:
+        for name, part, whole in (
+            ("true_failed", self.true_failed, self.true_asked),
+            ("false_passed", self.false_passed, self.false_asked),
+        ):
+            if part > whole:
+                raise ValueError(f"{name} is {part}, more than the {whole} that were asked")
+        return self
+
+
 class SkillThresholds(Value):
     """Thresholds of one skill; what is not said is the repository's."""
 
@@ -133,6 +166,48 @@ class SkillPolicy(Value):
     """Keys that these skills declare, or ``network``, and that their cases stand in for: then they do not block."""
 
 
+HARNESSES = ("loop", "claude-code", "codex", "command")
+HarnessName = Literal["loop", "claude-code", "codex", "command"]
+
+
+class AgentCommand(Value):
+    """An agent program that speaks to the model gateway, for the harness ``command``. The prompt is its standard input."""
+
+    run: tuple[str, ...] = Field(min_length=1)
+    """The words of the command; ``{model}``, ``{url}``, ``{skills}`` and ``{mcp}`` in them are filled in."""
+    skills: str = Field(default="", pattern=r"^(\.?[A-Za-z0-9_-][A-Za-z0-9._-]*(/\.?[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$")
+    """Where it looks for skills, below its home folder; empty: it is told with ``{skills}``."""
+
+
+_MCP_URL = r"^(https://[^\s/@?#]{1,253}(/[^\s@#]{0,400})?|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?(/[^\s@#]{0,400})?)$"
+_MCP_TOKEN = r"^SKILL_GATE_MCP_[A-Z0-9_]{1,64}$"
+
+
+class RealMcpServer(Value):
+    """Where a real MCP server is that cases may name (``mode: real``), and what of it they may use."""
+
+    url: str = Field(json_schema_extra={"pattern": _MCP_URL})
+    """Its MCP endpoint (Streamable HTTP): https, or http on this machine; no credentials in it."""
+    token_env: str | None = Field(default=None, json_schema_extra={"pattern": _MCP_TOKEN})
+    """Environment variable with its bearer token. No other variable can be named: a provider's key must not travel."""
+    tools: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], ...] = Field(min_length=1)
+    """The tools that runs may be offered; the others stay out of their reach."""
+
+    @field_validator("url")
+    @classmethod
+    def _sealed(cls, url: str) -> str:
+        if re.fullmatch(_MCP_URL, url) is None:
+            raise ValueError("must be an https address without credentials in it, or http on this machine (127.0.0.1)")
+        return url
+
+    @field_validator("token_env")
+    @classmethod
+    def _nobody_elses(cls, name: str | None) -> str | None:
+        if name is not None and re.fullmatch(_MCP_TOKEN, name) is None:
+            raise ValueError("must be a variable whose name begins with SKILL_GATE_MCP_: no other key may travel")
+        return name
+
+
 class Policy(Value):
     """``.github/skill-gate.yml`` of the base branch. Unknown keys are errors; every key says what is stricter."""
 
@@ -151,9 +226,34 @@ class Policy(Value):
     second_judge: Annotated[Literal["off", "auto", "on"], Strict(Way.LATER, ("off", "auto", "on"))] = "auto"
     """Whether a second grader (``models: second_grader``, of another family) must agree to every pass. ``auto``: in runs
     whose record speaks to a judge, where there is such a model."""
+    calibration: Annotated[tuple[JudgeCalibration, ...], Strict(Way.POLICY_ONLY)] = ()
+    """What is known of judges from elsewhere; the last entry of a model counts."""
     require_signed: Annotated[bool, Strict(Way.TRUE)] = False
     """A skill without a signature by ``trust`` is a manifest error."""
+    self_generated: Annotated[bool, Strict(Way.TRUE)] = False
+    """Mode ``full`` also runs every case with a skill that the model wrote for itself. No verdict rests on it."""
+    placebo: Annotated[bool, Strict(Way.TRUE)] = False
+    """Mode ``full`` also runs every case with neutral text of the skill's length. No verdict rests on it."""
+    contract: Annotated[Literal["off", "on"], Strict(Way.POLICY_ONLY)] = "off"
+    """Whether two models agree on what each case has to deliver before it runs, and draft cases for a skill without evals.
+    A suite that was drafted is ``conditional`` at best."""
+    contract_plan: Annotated[Literal["none", "all_arms"], Strict(Way.POLICY_ONLY)] = "none"
+    """Whether the plan of a contract is told to every arm alike, or to none."""
+    harness: Annotated[HarnessName | None, Strict(Way.LISTED, unsaid="loop")] = None
+    """Who runs the cases: the built-in loop, or a real agent program in the sandbox."""
+    command: Annotated[AgentCommand | None, Strict(Way.POLICY_ONLY)] = None
+    """The program of the harness ``command``."""
+    discussion_rounds: Annotated[int, Strict(Way.POLICY_ONLY)] = Field(default=MAX_ROUNDS, ge=1, le=HARD_ROUNDS)
+    """At most this many rounds of appeal after a run."""
     trust: Annotated[SigningTrust, Strict(Way.POLICY_ONLY)] = SigningTrust()
+    report_url: Annotated[str | None, Strict(Way.POLICY_ONLY)] = Field(
+        default=None, pattern=r"^https://[^\s()<>\[\]\\`|\"'#]{1,400}$"
+    )
+    """Where a workflow publishes report.html, with ``{head}`` and ``{session}`` in it; then the comment links its
+    evidence lines."""
+    mcp_real: Annotated[dict[str, RealMcpServer], Strict(Way.POLICY_ONLY)] = Field(default_factory=dict)
+    """Name of a server -> where it is. A case whose server is not named here is blocked; runs for people without write
+    access never reach one."""
     skills: Annotated[dict[str, SkillPolicy], Strict(Way.POLICY_ONLY)] = Field(default_factory=dict)
     """Glob pattern of skill folders -> what holds for them instead."""
 
@@ -276,6 +376,16 @@ class ModelChoice(Value):
         return self.executor if role in (Role.EXECUTOR, Role.GENERATOR, Role.DEFENDER) else self.judge
 
 
+class CacheSettings(Value):
+    """Where earlier runs and replies are kept, and whose they are."""
+
+    folder: str
+    repository: str = "local"
+    """An id that a rename does not change."""
+    scope: str = "local"
+    """``default`` for the default branch, ``pull/N``, or ``local``."""
+
+
 class Settings(Value):
     """One session, resolved."""
 
@@ -284,6 +394,8 @@ class Settings(Value):
     paths: tuple[str, ...] = ()
     """Skill folders asked for; empty: what changed."""
     base: str | None = None
+    exact_base: bool = False
+    """Whether ``base`` itself is the older side, and not where it and head parted."""
     head: str = "HEAD"
     mode: Mode = Mode.STANDARD
     enforce: Enforce = Enforce.STANDARD
@@ -292,8 +404,13 @@ class Settings(Value):
     """None: no key and no model, static layers only."""
     replay: str | None = None
     record: str | None = None
+    cache: CacheSettings | None = None
+    """None: nothing that an earlier session made is used, nothing is kept."""
     image: str = DEFAULT_IMAGE
-    sandbox: Literal["docker"] = "docker"
+    harness: HarnessName = "loop"
+    agent: str | None = None
+    """File or folder of this machine with the agent program; None: what the machine's PATH finds, else the image's own."""
+    sandbox: Literal["docker", "bubblewrap"] = "docker"
     jobs: int = Field(default=4, ge=1, le=64)
     """Sandboxes at the same time."""
     seed: str | None = Field(default=None, pattern=r"^[0-9a-fA-F]{64}$")
@@ -303,6 +420,10 @@ class Settings(Value):
     policy: Policy = Policy()
     static_only: Literal[NotMeasuredCause.FORK, NotMeasuredCause.DEPENDABOT, NotMeasuredCause.DRAFT] | None = None
     """Why nothing is run, whatever models there are; None: runs as planned."""
+    real_refused: str = ""
+    """Why no run of this session may reach a real MCP server, as a clause; empty: the policy decides."""
+    override: Override | None = None
+    """Break-glass, as checked with GitHub by whoever starts the session."""
     input_findings: tuple[Finding, ...] = ()
     """Inputs that were not followed, because they would loosen what the base policy says."""
 

@@ -23,18 +23,25 @@ if TYPE_CHECKING:
     from gate.domain.event import PullRequestEvent
     from gate.domain.findings import Finding
     from gate.domain.report import GateReport
+    from gate.execution.harnesses.install import AgentSource
     from gate.llm.ledger import Ledger
-    from gate.protocols import Forge, Repository, Sandbox
+    from gate.protocols import Clock, Forge, McpReach, Repository, Sandbox
 
 SECRET_VARIABLES = {
     "anthropic": ("INPUT_ANTHROPIC-API-KEY", "INPUT_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
     "openai": ("INPUT_OPENAI-API-KEY", "INPUT_OPENAI_API_KEY", "OPENAI_API_KEY"),
     "github": ("INPUT_GITHUB-TOKEN", "INPUT_GITHUB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"),
     "webhook": ("SKILL_GATE_WEBHOOK_SECRET",),
+    "cache-key": ("INPUT_CACHE-KEY", "INPUT_CACHE_KEY", "SKILL_GATE_CACHE_KEY"),
     "actions-runtime": ("ACTIONS_RUNTIME_TOKEN",),
     "actions-id": ("ACTIONS_ID_TOKEN_REQUEST_TOKEN",),
 }
 """Kind of secret -> the variables that may hold it, what counts first. GitHub's runner keeps the dashes of an input's name."""
+
+
+MCP_VARIABLES = "SKILL_GATE_MCP_"
+"""What the variables begin with that hold tokens of real MCP servers; the policy names them (``mcp_real``)."""
+_MCP_KIND = "mcp-"
 
 
 class SystemClock:
@@ -64,6 +71,9 @@ def take_secrets(environ: MutableMapping[str, str]) -> dict[str, str]:
     is left, so none of them can see a key.
     """
     taken: dict[str, str] = {}
+    for name in [name for name in environ if name.startswith(MCP_VARIABLES)]:
+        if value := environ.pop(name).strip():
+            taken[f"{_MCP_KIND}{name}"] = value
     for kind, names in SECRET_VARIABLES.items():
         values = dict.fromkeys(value for name in names if (value := environ.pop(name, "").strip()))
         for number, value in enumerate(values, 1):
@@ -97,10 +107,13 @@ def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = 
         environ=around,
         secrets=keys,
         open_repository=_open_repository,
+        with_forge=_with_forge,
         make_sandbox=_make_sandbox,
         bind_models=bind_models,
         replay_settings=_replay_settings,
         make_ledger=_make_ledger,
+        make_agent=lambda settings, ledger, clock: _make_agent(settings, _keys(keys), ledger, clock),
+        make_mcp=lambda settings: _make_mcp(settings, keys),
         render=_render,
         make_clock=SystemClock,
         random_hex=secrets.token_hex,
@@ -115,6 +128,7 @@ def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = 
             fetch=lambda *what: _fetch(*what, token=keys.get("github"), stop=stop),
             make_forge=lambda environment, hurry: _make_forge(environment, keys.get("github"), stop, hurry=hurry),
         ),
+        interactive=sys.stderr.isatty() and "CI" not in around and around.get("TERM") not in (None, "dumb"),
     )
 
 
@@ -157,7 +171,18 @@ def _open_repository(folder: str) -> Repository:
     return GitRepository(folder)
 
 
-def _make_sandbox() -> Sandbox:
+def _with_forge(repository: Repository, forge: Forge, number: int | None) -> Repository:
+    from gate.adapters.git_repository import GitRepository
+    from gate.adapters.git_with_forge import GitWithForge
+
+    return GitWithForge(repository, forge, number=number) if isinstance(repository, GitRepository) else repository
+
+
+def _make_sandbox(kind: str = "docker") -> Sandbox:
+    if kind == "bubblewrap":
+        from gate.adapters.bubblewrap_sandbox import BubblewrapSandbox
+
+        return BubblewrapSandbox()
     from gate.adapters.docker_sandbox.own_image import OwnImageSandbox
 
     return OwnImageSandbox()
@@ -203,10 +228,10 @@ def _fetch(
 class _Texts:
     """``gate.cli.app.ActionTexts`` by the reporters, each imported when it is needed."""
 
-    def comment(self, report: GateReport, key: str) -> tuple[str, str]:
+    def comment(self, report: GateReport, key: str, run_url: str = "") -> tuple[str, str]:
         from reporters import comment
 
-        return comment.marker(key), comment.render(report, key=key)
+        return comment.marker(key), comment.render(report, key=key, run_url=run_url)
 
     def summary(self, report: GateReport, notes: Sequence[str], limit: int) -> str:
         from reporters import summary
@@ -287,6 +312,47 @@ def _make_ledger(settings: Settings, run_date: str) -> Ledger:
     from gate.llm.ledger import Ledger
 
     return Ledger(settings.policy.caps, price_table(run_date))
+
+
+def _make_agent(settings: Settings, keys: Keys, ledger: Ledger, clock: Clock) -> AgentSource:
+    """Nothing is started yet; what cannot go together is said before anything runs."""
+    from gate.adapters.agent_programs import find_program
+    from gate.adapters.gateway.gateway import Gateway
+    from gate.adapters.model_names import parse_model_name
+    from gate.execution.harnesses import harness_of
+    from gate.execution.harnesses.install import AgentSource
+
+    if settings.models is None:
+        raise ConfigurationError("No model is named.", remedy="Name one with --model.")
+    harness = harness_of(settings.harness, settings.policy.command)
+    name = parse_model_name(settings.models.executor)
+    if settings.record:
+        raise ConfigurationError(
+            "What an agent program asks cannot be recorded for replay:DIR.",
+            remedy="Leave out --record, or use --harness loop.",
+        )
+    gateway = Gateway(name, keys.of(name), ledger=ledger, clock=clock)
+    if harness.dialects.isdisjoint(gateway.dialects):
+        other = "openai" if name.provider == "anthropic" else "anthropic"
+        raise ConfigurationError(
+            f"The harness {harness.name} cannot speak to {name.text}: their protocols differ.",
+            remedy=f"Name a model of {other} with --model, or take another harness.",
+        )
+    return AgentSource(harness, find_program(harness.program, settings.agent), gateway)
+
+
+def _make_mcp(settings: Settings, secrets_by_kind: Mapping[str, str]) -> McpReach:
+    """Nothing is reached yet."""
+    from pydantic import SecretStr
+
+    from gate.adapters.mcp_http import McpHttp
+
+    tokens = {
+        kind.removeprefix(_MCP_KIND): SecretStr(secret)
+        for kind, secret in secrets_by_kind.items()
+        if kind.startswith(_MCP_KIND)
+    }
+    return McpHttp(settings.policy.mcp_real, tokens)
 
 
 def _keys(secrets_by_kind: dict[str, str]) -> Keys:

@@ -12,11 +12,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gate.domain.plan import Arm
+from gate.domain.plan import COMPARED_ARMS
 from gate.domain.report import GateReport, SkillReport, TriageClass, Verdict
 from reporters import words
 from reporters.markdown import COMMENT_LIMIT, code, cut, escape, fit, row, size, table_head
 
+_PAGE = "report.html"
+_PLAIN_URL = re.compile(r"https?://[^\s()<>\[\]\\`|\"'#]{1,600}")
+_PLAIN_WORDS = re.compile(r"[A-Za-z0-9 ,:]{1,60}")
+_PLAIN_ANCHOR = re.compile(r"[A-Za-z0-9._/:-]{1,300}")
+"""What can stand in a link's target as it is."""
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9._/]{1,100}")
 _REASON_LIMITS = (360, 200, 110, 60)
 """Characters of the first reason in the overview: the longest that lets every skill keep its row."""
@@ -31,10 +36,13 @@ def marker(key: str = "") -> str:
     return f"<!-- skill-gate:report {key}-->" if not key else f"<!-- skill-gate:report {key} -->"
 
 
-def render(report: GateReport, *, key: str = "", limit: int = COMMENT_LIMIT) -> str:
-    """The whole comment as GitHub-flavoured Markdown, at most ``limit`` UTF-8 bytes (so never more characters)."""
+def render(report: GateReport, *, key: str = "", limit: int = COMMENT_LIMIT, run_url: str = "") -> str:
+    """The whole comment as GitHub-flavoured Markdown, at most ``limit`` UTF-8 bytes (so never more characters).
+
+    ``run_url``: the workflow run that keeps the bundle, where there is one.
+    """
     head = _head(report, key)
-    footer = _footer(report)
+    footer = _footer(report, run_url)
     room = limit - size(head) - size(footer)
     body: list[str] = []
     if report.skills:
@@ -51,7 +59,7 @@ def render(report: GateReport, *, key: str = "", limit: int = COMMENT_LIMIT) -> 
         body += usage
         room -= taken
     for position, skill in enumerate(report.skills):
-        text, taken = _details(skill, room // (len(report.skills) - position))
+        text, taken = _details(skill, room // (len(report.skills) - position), report.report_url)
         body += text
         room -= taken
     return head + "".join(f"{line}\n" for line in body) + footer
@@ -66,14 +74,22 @@ def _head(report: GateReport, key: str) -> str:
     return f"## Skill Gate: {escape(report.headline)}\n{marker(key)}\n\n{facts}\n\n{cost}"
 
 
-def _footer(report: GateReport) -> str:
+def _footer(report: GateReport, run_url: str) -> str:
     lines = [
+        *_where_evidence_is(report, run_url),
         f"models: {escape(cut(report.models, 300))}; cost {words.total_cost(report)}.",
         f"Sandbox: {escape(cut(report.sandbox, 300))}.",
         f"Skill Gate {escape(report.gate_version)}, session {code(cut(report.session_id, 80))}.",
         f"Check it yourself: {code(words.VERIFY_HINT)} on the bundle finds every seal, quote, sum and verdict again.",
     ]
     return "\n<sub>" + " ".join(lines) + "</sub>\n"
+
+
+def _where_evidence_is(report: GateReport, run_url: str) -> list[str]:
+    if not any(skill.evidence for skill in report.skills) or report.report_url:
+        return []
+    kept = f", an artifact of [this run]({run_url}#artifacts)" if _PLAIN_URL.fullmatch(run_url) else ""
+    return [f"Evidence: {code(_PAGE + '#…')} names a line of the page in the bundle{kept}."]
 
 
 def _overview(report: GateReport, room: int) -> tuple[list[str], int]:
@@ -100,7 +116,7 @@ def _overview_row(skill: SkillReport, reason_limit: int) -> str:
     cells = (
         code(cut(skill.path, 90), in_table=True),
         verdict,
-        *(escape(words.arm_cell(skill, arm)) for arm in Arm),
+        *(escape(words.arm_cell(skill, arm)) for arm in COMPARED_ARMS),
         escape(words.lift_cell(skill)),
         escape(why) + more,
     )
@@ -156,7 +172,7 @@ class _Section:
         return [*start, *kept, ""], taken + fixed
 
 
-def _details(skill: SkillReport, room: int) -> tuple[list[str], int]:
+def _details(skill: SkillReport, room: int, report_url: str) -> tuple[list[str], int]:
     title = f"{words.VERDICT_NAMES[skill.verdict]}: {escape(cut(skill.path, 120))}"
     start = [f"<details><summary>{title}</summary>", ""]
     end = ["</details>", ""]
@@ -166,7 +182,7 @@ def _details(skill: SkillReport, room: int) -> tuple[list[str], int]:
     left_out: list[str] = []
     taken = fixed
     reserve = 120  # for the line that names what was left out
-    for section in _sections(skill, room):
+    for section in _sections(skill, room, report_url):
         lines, used = section.fitted(room - reserve)
         if not lines:
             left_out.append(section.title.split(":", 1)[0].lower())
@@ -182,11 +198,12 @@ def _details(skill: SkillReport, room: int) -> tuple[list[str], int]:
     return ([*start, *body, *end], taken) if body else ([], 0)
 
 
-def _sections(skill: SkillReport, room: int) -> Iterable[_Section]:
+def _sections(skill: SkillReport, room: int, report_url: str) -> Iterable[_Section]:
     """The details of a skill, most important first. Empty ones are left out."""
     yield _reasons(skill, room // 2)
     makers: Sequence[Callable[[SkillReport], _Section]] = (
-        _facts, _arms, _findings, _cases, _triage, _suggestions, _not_tested, _skill_fallbacks,
+        _facts, _arms, _conditions, _findings, _cases, lambda skill: _triage(skill, report_url), _suggestions, _not_tested,
+        _contract, _discussion, _manifests, _skill_fallbacks,
     )  # fmt: skip
     yield from (section for make in makers if (section := make(skill)).lines)
 
@@ -252,6 +269,11 @@ def _arms(skill: SkillReport) -> _Section:
     return _Section("Arms", tuple(rows), tuple(table_head(names)))
 
 
+def _conditions(skill: SkillReport) -> _Section:
+    rows = [row(escape(cut(cell, 200)) for cell in words.condition_cells(item)) for item in skill.conditions]
+    return _Section("Three conditions", tuple(rows), tuple(table_head(words.CONDITION_COLUMNS)))
+
+
 def _findings(skill: SkillReport) -> _Section:
     def line(position: int) -> str:
         item = skill.findings[position]
@@ -259,6 +281,14 @@ def _findings(skill: SkillReport) -> _Section:
         return f"- {item.level.value} {rule} at {at}: {escape(cut(words.finding_text(item), 800))}"
 
     return _Section(f"Findings: {len(skill.findings)}", tuple(map(line, range(len(skill.findings)))))
+
+
+def _manifests(skill: SkillReport) -> _Section:
+    lines = tuple(
+        f"- {code(cut(item.kind, 60))} at {code(cut(item.path, 160))}: {escape(cut(words.manifest_words(item), 400))}"
+        for item in skill.manifests
+    )
+    return _Section(f"Manifests: {len(lines)}", lines)
 
 
 def _cases(skill: SkillReport) -> _Section:
@@ -273,7 +303,7 @@ def _cases(skill: SkillReport) -> _Section:
                 words.share(case.with_skill),
                 words.share(case.without_skill),
                 words.share(case.base_skill),
-                escape(cut(words.comparison_word(case), 120)),
+                escape(cut(words.comparison_word(case), 240)),
                 escape(cut("; ".join(case.reasons), 300)),
                 code(cut(case.folder, 160), in_table=True),
             )
@@ -283,8 +313,8 @@ def _cases(skill: SkillReport) -> _Section:
     return _Section(f"Cases: {len(skill.cases)}", tuple(rows), tuple(table_head(names)))
 
 
-def _triage(skill: SkillReport) -> _Section:
-    names = ("Case", "Assertion", "Text", "Rule", "With skill", "Without", "Base version", "Class")
+def _triage(skill: SkillReport, report_url: str) -> _Section:
+    names = ("Case", "Assertion", "Text", "Rule", "With skill", "Without", "Base version", "Class", "Evidence")
     order = {kind: index for index, kind in enumerate(_TRIAGE_ORDER)}
     rows = [
         row(
@@ -297,11 +327,21 @@ def _triage(skill: SkillReport) -> _Section:
                 words.share(item.without_skill),
                 words.share(item.base_skill),
                 item.triage.value,
+                _evidence_link(*words.telling_place(skill, item), report_url),
             )
         )
         for item in sorted(skill.triage, key=lambda item: order[item.triage])
     ]
     return _Section(f"Assertions: {len(skill.triage)}", tuple(rows), tuple(table_head(names)))
+
+
+def _evidence_link(what: str, anchor: str, report_url: str) -> str:
+    """A link to a line of the page where it is published, else the page's name of the line."""
+    if not anchor:
+        return ""
+    if _PLAIN_URL.fullmatch(report_url) and _PLAIN_ANCHOR.fullmatch(anchor):
+        return f"[{what if _PLAIN_WORDS.fullmatch(what) else escape(what)}]({report_url}#{anchor})"
+    return code(f"{_PAGE}#{anchor}", in_table=True)
 
 
 _TRIAGE_ORDER = (
@@ -316,6 +356,16 @@ _TRIAGE_ORDER = (
 
 def _suggestions(skill: SkillReport) -> _Section:
     return _Section("Suggestions", tuple(f"- {escape(cut(text, 500))}" for text in skill.suggestions))
+
+
+def _contract(skill: SkillReport) -> _Section:
+    lines = tuple(f"- {escape(cut(text, 400))}" for text in words.contract_lines(skill))
+    return _Section("Contract before the runs", lines)
+
+
+def _discussion(skill: SkillReport) -> _Section:
+    lines = tuple(f"- {escape(cut(text, 900))}" for text in words.discussion_lines(skill))
+    return _Section(f"Discussion after the runs (moves no verdict): {len(skill.discussions)}", lines)
 
 
 def _not_tested(skill: SkillReport) -> _Section:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from gate.domain.plan import Arm
+from gate.domain.plan import COMPARED_ARMS
 from gate.domain.report import GateReport
 from reporters import words
 from reporters.markdown import visible
@@ -25,7 +25,7 @@ def render(report: GateReport) -> str:
     style = _style()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return _template().render(report=report, words=words, arms=tuple(Arm), style=style, policy=policy)
+    return _template().render(report=report, words=words, arms=COMPARED_ARMS, style=style, policy=policy)
 
 
 @cache

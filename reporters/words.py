@@ -5,20 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gate.domain.base import FallbackCount, Severity
+from gate.domain.discussion import Dimension
 from gate.domain.findings import Finding
+from gate.domain.manifest import ManifestScope, ManifestState, ManifestStatus
 from gate.domain.plan import Arm
 from gate.domain.report import (
     ArmFigures,
     AssertionTriage,
     CaseReport,
+    Citation,
+    CitedBlock,
+    CitedLine,
+    Condition,
+    DiscussionReport,
     GateReport,
+    GradedRow,
     ModelUse,
+    RunEvidence,
     Share,
     SkillReport,
     Verdict,
 )
 
-ARM_NAMES = {Arm.WITH_SKILL: "with skill", Arm.WITHOUT_SKILL: "without", Arm.BASE_SKILL: "base version"}
+ARM_NAMES = {
+    Arm.WITH_SKILL: "with skill",
+    Arm.WITHOUT_SKILL: "without",
+    Arm.BASE_SKILL: "base version",
+    Arm.SELF_GENERATED: "self-generated skill",
+    Arm.PLACEBO: "placebo text",
+}
 VERDICT_NAMES = {
     Verdict.PASS: "PASS",
     Verdict.CONDITIONAL: "CONDITIONAL",
@@ -113,6 +128,18 @@ def finding_text(finding: Finding) -> str:
     return f"{finding.message.rstrip(' .')}. {finding.remedy}"
 
 
+def manifest_words(item: ManifestStatus) -> str:
+    """A manifest's state and what it rests on: digests that match are never called a signature that holds."""
+    if item.state is ManifestState.VERIFIED:
+        basis = {
+            ManifestScope.FORM: "well-formed; it has no digests that could be compared",
+            ManifestScope.DIGESTS: f"the digests of {item.files} {'file' if item.files == 1 else 'files'} match; nobody signed them",
+            ManifestScope.SIGNATURE: "signed by a key that the policy names",
+        }[item.scope]
+        return f"{item.state.value} ({basis})"
+    return f"{item.state.value} ({item.reason})" if item.reason else item.state.value
+
+
 def case_title(case: CaseReport) -> str:
     """Id and name of a case."""
     return f"{case.eval_id} {case.name}".strip()
@@ -126,12 +153,121 @@ def passed_word(case: CaseReport) -> str:
 def comparison_word(case: CaseReport) -> str:
     """The winner of Layer 3 in words."""
     words = {"skill_wins": "skill wins", "baseline_wins": "baseline wins", "tie": "TIE"}
-    return words.get(case.comparison, case.comparison)
+    word = words.get(case.comparison, case.comparison)
+    return f"{word} ({case.comparison_detail})" if case.comparison_detail else word
+
+
+CONDITION_COLUMNS = ("Condition", "Passed", "Mean rate", "Cases", "Runs", "Lift over none")
+
+
+def condition_cells(item: Condition) -> tuple[str, ...]:
+    """One of the three conditions: its rate and its lift, each with its counts."""
+    if item.absent is not None:
+        return (item.name, f"not measured: {item.absent}", *[""] * 4)
+    lift = "" if item.lift is None else f"{item.lift:+.2f} over {item.lift_cases} {_plural(item.lift_cases, 'case')}"
+    return (item.name, share(item.passed), rate(item.rate), str(item.cases), str(item.runs), lift)
+
+
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 else f"{word}s"
 
 
 def assertion_title(item: AssertionTriage) -> str:
     """Severity, kind and id."""
     return f"{item.severity.value} {item.kind} {item.assertion_id}"
+
+
+_KINDS = {"tool_calls": "tool call", "response": "response", "outputs": "output", "agent_notes": "agent's notes"}
+
+
+def run_anchor(run: RunEvidence) -> str:
+    """The page's name of a run: its folder, which no other run of the session has."""
+    return run.folder.removeprefix("skills/")
+
+
+def row_anchor(run: RunEvidence, row: GradedRow) -> str:
+    """The page's name of a graded row."""
+    return f"{run_anchor(run)}/row-{row.number}"
+
+
+def line_anchor(run: RunEvidence, block: str, line: int) -> str:
+    """The page's name of a line of the record, as judges cite it: ``<run>/B003:12``."""
+    return f"{run_anchor(run)}/{block}:{line}"
+
+
+def run_title(run: RunEvidence) -> str:
+    """``case 1, with skill, run 2``."""
+    return f"case {run.eval_id}, {ARM_NAMES.get(run.arm, run.arm.value)}, run {run.run}"
+
+
+def block_title(block: CitedBlock) -> str:
+    """``B003, tool call, Step 2: bash, 40 lines``."""
+    count = "1 line" if block.total_lines == 1 else f"{block.total_lines} lines"
+    kind = _KINDS.get(block.kind, block.kind)
+    names = (kind,) if block.title == kind else (kind, block.title)
+    return ", ".join((block.id, *names, count))
+
+
+def citation(cite: Citation) -> str:
+    """``B003:12``, with the tier by which code accepted a quote."""
+    return f"{cite.block}:{cite.line}" + (f" ({cite.accepted_as})" if cite.accepted_as else "")
+
+
+def row_title(row: GradedRow) -> str:
+    """Severity, kind and id."""
+    return f"{row.severity.value} {row.kind} {row.id}"
+
+
+def segments(line: CitedLine) -> list[tuple[str, bool]]:
+    """The pieces of a line, and whether each is cited."""
+    pieces: list[tuple[str, bool]] = []
+    done = 0
+    for start, end in line.marks:
+        pieces += [(line.text[done:start], False), (line.text[start:end], True)]
+        done = end
+    pieces.append((line.text[done:], False))
+    return [piece for piece in pieces if piece[0]]
+
+
+def rows_of(skill: SkillReport, item: AssertionTriage) -> list[tuple[RunEvidence, GradedRow]]:
+    """The graded rows of an assertion, in the order of the report: arms, then runs."""
+    return [
+        (run, row)
+        for run in skill.evidence
+        if run.eval_id == item.eval_id
+        for row in run.rows
+        if row.kind == item.kind and row.id == item.assertion_id
+    ]
+
+
+def rows_by_arm(skill: SkillReport, item: AssertionTriage) -> dict[str, list[tuple[RunEvidence, GradedRow]]]:
+    """The graded rows of an assertion by the name of their arm."""
+    found: dict[str, list[tuple[RunEvidence, GradedRow]]] = {}
+    for run, row in rows_of(skill, item):
+        found.setdefault(ARM_NAMES.get(run.arm, run.arm.value), []).append((run, row))
+    return found
+
+
+def run_link(run: RunEvidence, row: GradedRow) -> str:
+    """The number of a run; a cross beside it where the row did not pass."""
+    return f"{run.run}" if row.status == "passed" else f"{run.run}\u00a0\u2717"
+
+
+def telling_place(skill: SkillReport, item: AssertionTriage) -> tuple[str, str]:
+    """(what it is, anchor) of the place that shows most about an assertion; empty where no run graded it.
+
+    The first run with the skill in which it did not pass, else the first with evidence: the line that was cited, or the
+    row where no line was.
+    """
+    found = rows_of(skill, item)
+    own = [pair for pair in found if pair[0].arm is Arm.WITH_SKILL] or found
+    if not own:
+        return "", ""
+    run, row = min(own, key=lambda pair: (pair[1].status == "passed", not pair[1].cites))
+    if not row.cites:
+        return f"run {run.run}", row_anchor(run, row)
+    cite = row.cites[0]
+    return f"run {run.run}, {cite.block}:{cite.line}", line_anchor(run, cite.block, cite.line)
 
 
 def fallback_words(count: FallbackCount) -> str:
@@ -140,13 +276,94 @@ def fallback_words(count: FallbackCount) -> str:
     return f"{role}{count.kind}: {count.count}"
 
 
-INTENDED = ("reply_native", "reply_whole")
+INTENDED = (
+    "reply_native",
+    "reply_whole",
+    "discussion_end:no_new_evidence",
+    "gateway_side_call",
+    "gateway_tokens_counted",
+)
 """Kinds that are counted with the fallbacks (DESIGN.md 9, the tier of every reply) and are none themselves."""
+AGENT_PROGRAM = "agent_program "
+"""Beginning of the kind that counts runs of an agent program, by its name and version; none is a fallback either."""
 
 
 def fallback_total(counts: Iterable[FallbackCount]) -> int:
     """How often something went another way than intended."""
-    return sum(item.count for item in counts if item.kind not in INTENDED)
+    own = (item for item in counts if not item.kind.startswith(AGENT_PROGRAM))
+    return sum(item.count for item in own if item.kind not in INTENDED)
+
+
+ENDS = {
+    "no_new_evidence": "neither side had new evidence",
+    "round_cap": "the last round was reached",
+    "lost": "one of the three could not be heard",
+    "degraded": "there was no valid evaluation",
+}
+
+
+def counted(number: int, word: str) -> str:
+    """``1 round``, ``2 rounds``."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def path_words(path: Iterable[float | None]) -> str:
+    """``0.70 -> 0.88``."""
+    return " -> ".join("no score" if score is None else f"{score:.2f}" for score in path)
+
+
+def dimension_cells(item: DiscussionReport) -> list[tuple[str, str]]:
+    """(dimension, score) in the order of their weights."""
+    scores = [(name.value, item.scores.get(name.value)) for name in Dimension]
+    return [(name, "no score" if score is None else f"{score:g}") for name, score in scores]
+
+
+def discussion_words(item: DiscussionReport) -> str:
+    """One discussion: grade, scores, how it went. It moves no verdict."""
+    parts = [f"{item.eval_id} run {item.run}: grade {item.grade or 'none'} ({path_words(item.score_path)})"]
+    if item.degraded:
+        parts.append(f"DEGRADED: {item.degraded}")
+    parts.append(", ".join(f"{name} {shown}" for name, shown in dimension_cells(item)))
+    if item.by_rule:
+        parts.append(f"counted by rule, not judged: {', '.join(item.by_rule)}")
+    accepted = f"the defender accepted in {item.accepted_rounds}"
+    parts.append(
+        f"{counted(item.rounds, 'round')}, {accepted}, ended because {ENDS.get(item.end_reason, item.end_reason)}"
+    )
+    if item.seed_end:
+        parts.append(f"the source's rules would have ended it: {item.seed_end}")
+    parts.append(f"objections without new evidence: {item.void_objections}, cave index {item.cave_index}")
+    if item.criteria.total:
+        parts.append(f"criteria of the {item.criteria_source} met: {share(item.criteria)}")
+    parts += [f"moved: {text}" for text in item.moved]
+    return "; ".join(parts)
+
+
+def discussion_lines(skill: SkillReport) -> list[str]:
+    """Every discussion, then why other runs had none; nothing where the mode asked for none."""
+    lines = [discussion_words(item) for item in skill.discussions]
+    return [*lines, *(f"not discussed: {text}" for text in skill.undiscussed)]
+
+
+def contract_lines(skill: SkillReport) -> list[str]:
+    """The contracts of a skill; nothing where the policy asks for none."""
+    contract = skill.contract
+    if contract is None:
+        return []
+    if contract.not_made:
+        return [f"none was made: {contract.not_made}"]
+    lines = ["the cases were drafted, too: this suite is generated"] if contract.drafted else []
+    for task in contract.tasks:
+        agreed = "agreed" if task.approved else "FORCED: nobody agreed, the last version counts"
+        said = (
+            f"; approved and score disagreed in {counted(task.disagreements, 'review')}" if task.disagreements else ""
+        )
+        lost = f"; {task.degraded}" if task.degraded else ""
+        lines.append(
+            f"{task.eval_id}: {agreed}, {counted(len(task.score_path), 'round')} ({path_words(task.score_path)}){said}{lost}"
+        )
+    told = "every arm was told the plan" if contract.plan_given == "all_arms" else "no arm was told the plan"
+    return [*lines, *contract.missing, *contract.refused, told]
 
 
 def usage_cells(use: ModelUse) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from gate.audit.simulate import compared_by
 from gate.decision.verdict import decide_skill
 from gate.domain.base import FallbackCount, NotRun, Severity
 from gate.domain.checks import Check, CheckParameters, ResponseContains
@@ -21,16 +22,25 @@ from gate.domain.judgement import (
     CaseComparison,
     CheckResult,
     CheckStatus,
-    Comparison,
     ControlGrade,
     ExpectationGrade,
     GradeStatus,
     Grading,
     RunJudgement,
-    Unblinding,
     Winner,
 )
-from gate.domain.plan import Arm, ArmPlan, CasePlan, Enforce, Limits, Mode, NotMeasuredCause, RunKey, SkillPlan
+from gate.domain.plan import (
+    COMPARED_ARMS,
+    Arm,
+    ArmPlan,
+    CasePlan,
+    Enforce,
+    Limits,
+    Mode,
+    NotMeasuredCause,
+    RunKey,
+    SkillPlan,
+)
 from gate.domain.report import CaseRecord, JudgedRun, SkillRecord, SkillReport
 from gate.domain.skill import ChangeKind, Skill, SkillChange, SkillType, slug_of
 from gate.domain.suite import Case, CaseType, Expectation, Suite
@@ -148,13 +158,10 @@ def run(
 
 
 def compared(outcome: Winner, *, analysis: Analysis | None = None) -> CaseComparison:
-    """Layer 3 of a case with this outcome."""
-    winner: Literal["A", "B", "TIE"] = {Winner.SKILL: "A", Winner.BASELINE: "B", Winner.TIE: "TIE"}[outcome]  # type: ignore[assignment]
-    return CaseComparison(
-        comparison=Comparison(eval_id="x", pairs=(), winner=winner, rubric={}, sealed="2" * 64),
-        unblinding=Unblinding(comparison_sealed="2" * 64, with_skill="A", outcome=outcome),
-        analysis=analysis or NotRun(not_run="the skill won"),
-    )
+    """Layer 3 of a case with this outcome, sealed; the output with the skill is A."""
+    sums = {Winner.SKILL: (27, 21), Winner.BASELINE: (21, 27), Winner.TIE: (24, 24)}[outcome]
+    layer3 = compared_by(*sums, *sums)
+    return layer3.model_copy(update={"analysis": analysis or NotRun(not_run="the skill won")})
 
 
 def case_record(
@@ -190,7 +197,7 @@ def case_record(
         digest=f"digest-{eval_id}",
     )
     words = {Arm.WITH_SKILL: list(head), Arm.WITHOUT_SKILL: list(none), Arm.BASE_SKILL: list(base)}
-    counts = planned or tuple(sum(not set(w) & {"+", "~"} for w in words[arm]) for arm in Arm)
+    counts = planned or tuple(sum(not set(w) & {"+", "~"} for w in words[arm]) for arm in COMPARED_ARMS)
     skipped = {Arm.WITHOUT_SKILL: "skipped in this mode", Arm.BASE_SKILL: "a new skill has no base"}
     arms = tuple(
         ArmPlan(
@@ -199,7 +206,7 @@ def case_record(
             skipped=None if count or arm is Arm.WITH_SKILL else skipped[arm],
             limits=Limits(steps=10),
         )
-        for arm, count in zip(Arm, counts, strict=True)
+        for arm, count in zip(COMPARED_ARMS, counts, strict=True)
     )
     runs = tuple(
         run(
@@ -211,7 +218,7 @@ def case_record(
             controls=controls,
             fallbacks=fallbacks if index == 1 else (),
         )
-        for arm in Arm
+        for arm in COMPARED_ARMS
         for index, word in enumerate(words[arm], start=1)
     )
     plan = CasePlan(case=case, arms=arms, blocked=blocked, origin=origin)

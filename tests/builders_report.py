@@ -8,7 +8,7 @@ from gate.decision.state import summarise
 from gate.domain.base import FallbackCount, NotRun
 from gate.domain.checks import FileExists, ResponseHasHeading, ResponseNotContains, ToolCallCount
 from gate.domain.findings import Finding, Level
-from gate.domain.judgement import Analysis, Suggestion, Winner
+from gate.domain.judgement import Analysis, SkillLine, Suggestion, Winner
 from gate.domain.plan import Enforce, Mode, Plan
 from gate.domain.report import GateReport, ModelUse, SkillRecord, SkillReport
 from gate.domain.skill import ChangeKind, SkillType
@@ -48,13 +48,13 @@ def failing() -> SkillRecord:
     analysis = Analysis(
         eval_id="2",
         outcome=Winner.BASELINE,
-        suggestions=(
+        improvement_suggestions=(
             Suggestion(
                 priority="high",
                 category="instructions",
                 suggestion="Say again that the result goes to out/clean.csv; the new text only says \"save the result\"",
                 expected_impact="the file is written",
-                skill_md_line=18,
+                citation=SkillLine(path=f"{path}/SKILL.md", line=18, text="Save the result."),
             ),
         ),
         notes=("read but not followed: SKILL.md unclear",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -19,6 +20,9 @@ IN_CI = os.environ.get("CI") == "true"
 REQUIRE_DOCKER = IN_CI or os.environ.get("SKILL_GATE_REQUIRE_DOCKER") == "1"
 
 OWNER_LABEL = "gate.owner"
+
+os.environ["SKILL_GATE_CACHE"] = ""
+"""No test finds what another one kept, and none fills the cache of whoever runs them."""
 
 hypothesis.settings.register_profile("hand", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -47,6 +51,23 @@ def _unavailable(reason: str, *, required: bool) -> NoReturn:
     if required:
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def require_bubblewrap() -> None:
+    """Skip unless bubblewrap can make a sandbox here; in CI as root, where .ci/bubblewrap has installed it, fail."""
+    # Not all of /: other programs mount and unmount below it while it would be bound.
+    folders = [word for name in ("usr", "bin", "lib", "lib64") for word in ("--ro-bind-try", f"/{name}", f"/{name}")]
+    try:
+        done = subprocess.run(
+            ["bwrap", "--unshare-all", *folders, "true"], capture_output=True, timeout=60, check=False
+        )
+        works = done.returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        works = False
+    if not works:
+        _unavailable(
+            "no bubblewrap that may make namespaces; .ci/bubblewrap installs it", required=IN_CI and os.geteuid() == 0
+        )
 
 
 @pytest.fixture(scope="session")

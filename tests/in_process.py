@@ -12,7 +12,6 @@ from typing import Any
 from gate.cli import main as run_command
 from gate.wiring import bind
 from tests.fakes.sandbox import Program, ScriptedSandbox
-from tests.scripted import Step
 from tests.scripted.generic import scenario
 from tests.scripted.server import ScriptedServer
 from tests.story import make_repository
@@ -48,9 +47,9 @@ def gate(
     program: Program | None = None,
     environ: Mapping[str, str] | None = None,
     seed: str = "5" * 64,
-    steps: Mapping[str, Step] | None = None,
+    steps: Mapping[str, Any] | None = None,
 ) -> Ran:
-    """Run the command over a repository whose branch ``change`` stands on ``main``. ``steps``: agent, judge, compare."""
+    """Run the command over a repository whose branch ``change`` stands on ``main``. ``steps``: agent, judge, compare, others."""
     repository = make_repository(folder / "repository", main, change)
     out = folder / "bundle"
     log: list[str] = []
@@ -64,5 +63,8 @@ def gate(
             ],
         )  # fmt: skip
         calls = len(server.requests)
+    for name in ("report.json", "report.md"):
+        if not (out / name).is_file():
+            raise AssertionError(f"there is no {name}; exit code {code}:\n" + "\n".join(log))
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     return Ran(code, report, (out / "report.md").read_text(encoding="utf-8"), tuple(log), calls, out)

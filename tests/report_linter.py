@@ -18,7 +18,7 @@ NEEDED = {
     "n and R": r"\b\d+ cases? x (?:\d+ to )?\d+ runs?\b",
     "an interval": r"\b95 % interval \d\.\d\d to \d\.\d\d\b",
     "the MDE": r"drop under \d\.\d\d \(MDE\) would not be seen",
-    "judge health": r"controls answered|judge health unknown|no judge needed",
+    "judge health": r"controls answered|judge health unknown|no judge needed|stored calibration of",
     "what was not tested": r"Not tested",
     "figures with counts": r"\b\d+/\d+\b",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import threading
@@ -15,13 +16,26 @@ import click
 from gate.cli.app import App, choose_models
 from gate.cli.failures import EXIT_CANCELLED, explain
 from gate.cli.inputs import ActionInputs, read_inputs
-from gate.cli.job import Nothing, Target, locate, refuse_unsafe, target_of
+from gate.cli.job import (
+    RELEASE_STATUS,
+    Commits,
+    Nothing,
+    Target,
+    locate,
+    part_of_a_release,
+    refuse_unsafe,
+    target_of,
+)
 from gate.cli.on_github import OnGitHub
+from gate.cli.override import override_of
 from gate.cli.runner import Runner
-from gate.domain.findings import Finding
+from gate.domain.event import Event
+from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport, State
 from gate.errors import Cancelled, ConfigurationError
-from gate.settings import OWN_IMAGE, ModelChoice, Settings
+from gate.evidence.cache import DEFAULT_SCOPE
+from gate.protocols import Forge, Repository
+from gate.settings import OWN_IMAGE, CacheSettings, ModelChoice, Settings
 
 T = TypeVar("T")
 
@@ -66,6 +80,8 @@ class Result:
     """What to do."""
     report: GateReport | None = None
     bundle: Path | None = None
+    cache: Path | None = None
+    """The folder of kept runs, where there is one."""
 
 
 def run_action(app: App) -> int:
@@ -83,6 +99,16 @@ def _noted_sandbox(app: App, runner: Runner) -> Callable[[], Any]:
         return sandbox
 
     return make
+
+
+def _with_forge(app: App, forge: Forge, number: int | None) -> Callable[[str], Repository]:
+    """The checkout, opened once: what it does not hold is asked of GitHub once, and remembered to be said."""
+
+    @functools.cache
+    def open_repository(folder: str) -> Repository:
+        return app.with_forge(app.open_repository(folder), forge, number)
+
+    return open_repository
 
 
 class _Action:
@@ -138,6 +164,7 @@ class _Action:
         self._surely(lambda: self._write_summary(result, url))
         self._surely(lambda: self._say(result))
         self._surely(lambda: _give_back(result.bundle))
+        self._surely(lambda: _give_back(result.cache))
         return result.exit_code
 
     # --- the job
@@ -156,32 +183,64 @@ class _Action:
         target = target_of(event, inputs, forge, self._app.say)
         if isinstance(target, Nothing):
             return Result(State.PENDING, 0, target.headline, target.lines)
-        self._github = OnGitHub(self._app, self._runner, inputs, sha=target.head, number=target.number, forge=forge)
+        if forge is not None:
+            self._app = replace(self._app, open_repository=_with_forge(self._app, forge, target.number))
+        commits = None
+        if target.head.startswith("refs/"):  # a status goes to a commit; of a tag the checkout says which
+            commits = self._locate(target, forge)
+            target = replace(target, head=commits.head)
+        context = None if target.status is None else f"{inputs.status_context}{target.status}"
+        self._github = OnGitHub(
+            self._app, self._runner, inputs, sha=target.head, number=target.number, context=context, forge=forge
+        )
         self._github.begin()
-        settings = self._settings(target, inputs)
+        settings = self._settings(target, commits or self._locate(target, forge), inputs)
+        settings = self._with_override(settings, event, target.head, forge)
         self._runner.save(session=session_id_of(SessionSeed(settings.seed or "")))
         report = run_session(self._app, settings)
         return Result(
-            report.state, report.exit_code, report.headline, report.what_to_do, report, bundle=Path(settings.out)
+            report.state,
+            report.exit_code,
+            report.headline,
+            report.what_to_do,
+            report,
+            bundle=Path(settings.out),
+            cache=Path(settings.cache.folder) if settings.cache else None,
         )
 
-    def _settings(self, target: Target, inputs: ActionInputs) -> Settings:
+    def _with_override(self, settings: Settings, event: Event, head: str, forge: Forge | None) -> Settings:
+        """Break-glass as GitHub knows it now; a label that counts for nothing is a finding."""
+        override, ignored = override_of(event, head, forge, workflow=self._runner.workflow_path)
+        if ignored is None:
+            return settings.model_copy(update={"override": override})
+        self._app.say(f"{ignored.message}. {ignored.remedy}")
+        return settings.model_copy(update={"input_findings": (*settings.input_findings, ignored)})
+
+    def _locate(self, target: Target, forge: Forge | None) -> Commits:
+        return locate(self._app.open_repository(str(self._runner.workspace)), target, forge)
+
+    def _settings(self, target: Target, commits: Commits, inputs: ActionInputs) -> Settings:
         """Inputs over policy where they may, else only where they are stricter."""
         from gate.cli.session import session_policy, session_settings
-        from gate.cli.tighten import tighten
+        from gate.cli.tighten import not_inputs, tighten
 
         repository = str(self._runner.workspace)
-        commits = locate(self._app.open_repository(repository), target)
+        self._app.say(
+            f"{target.head_name}: {commits.base[:12]}..{commits.head[:12]}, by the policy of {commits.policy_at[:12]}"
+        )
         policy = session_policy(self._app, repository, commits.policy_at)
-        findings: tuple[Finding, ...] = ()
+        # What holds where the policy does not say it: releases and audits begin stricter than a pull request.
+        mode = policy.mode or target.mode or Mode.STANDARD
+        enforce = policy.enforce or target.enforce or Enforce.STANDARD
+        findings = (*commits.findings, *not_inputs(self._app.environ, workflow=self._runner.workflow_path))
         if not target.may_loosen:
-            asked = inputs
-            if target.number is None:  # an audit of a branch says nothing about a pull request: it may look at a part
-                asked = inputs.model_copy(update={"paths": (), "base": None})
-            kept, findings = tighten(asked, policy, workflow=self._runner.workflow_path)
-            if target.number is None:
-                kept = kept.model_copy(update={"paths": inputs.paths, "base": inputs.base})
-            inputs = kept
+            said = policy.model_copy(update={"mode": mode, "enforce": enforce})
+            asked = inputs.model_copy(update={key: () if key == "paths" else None for key in target.own_inputs})
+            kept, loosening = tighten(asked, said, workflow=self._runner.workflow_path)
+            inputs = kept.model_copy(update={key: getattr(inputs, key) for key in target.own_inputs})
+            findings = (*findings, *loosening)
+        if target.status == RELEASE_STATUS and inputs.paths:
+            findings = (*findings, part_of_a_release(inputs.paths))
         for finding in findings:
             self._app.say(f"{finding.message}. {finding.remedy}")
 
@@ -193,19 +252,23 @@ class _Action:
         settings = session_settings(
             self._app,
             policy=policy,
-            paths=inputs.paths or target.paths,
+            paths=inputs.paths or commits.paths,
             repository=repository,
             base=commits.base,
             head=commits.head,
-            mode=inputs.mode,
-            enforce=inputs.enforce,
+            exact_base=commits.exact,
+            mode=inputs.mode or mode,
+            enforce=inputs.enforce or enforce,
             out=str(_out(self._runner, inputs, self._app.environ)),
+            cache=_cache(self._runner, inputs, self._app.environ, target),
             models=models,
+            harness=inputs.harness,
             image=inputs.image or OWN_IMAGE,
             jobs=inputs.jobs,
             record=None,
             exit_conditional=inputs.exit_conditional,
             static_only=target.static_only,
+            real_refused=target.real_refused,
             input_findings=findings,
         )
         # Drawn here, so that the post step can be told the session before anything runs.
@@ -308,16 +371,41 @@ def _out(runner: Runner, inputs: ActionInputs, environ: Mapping[str, str]) -> Pa
 
     Files of root in the workspace would break the next checkout of a runner that is kept (github-action.md 1.11).
     """
-    workspace, temp = runner.workspace.resolve(), environ.get("RUNNER_TEMP")
+    temp = environ.get("RUNNER_TEMP")
     if not inputs.out:
-        return Path(temp) / "skill-gate" if temp else workspace / ".skill-gate"
-    out = (workspace / inputs.out).resolve()
+        return Path(temp) / "skill-gate" if temp else runner.workspace.resolve() / ".skill-gate"
+    return _inside(runner, environ, "out", inputs.out)
+
+
+def _inside(runner: Runner, environ: Mapping[str, str], name: str, folder: str) -> Path:
+    """A folder of the workspace or of the runner's temporary folder. Raises ConfigurationError for any other."""
+    workspace, temp = runner.workspace.resolve(), environ.get("RUNNER_TEMP")
+    found = (workspace / folder).resolve()
     homes = [workspace, *([Path(temp).resolve()] if temp else [])]
-    if not any(out != home and out.is_relative_to(home) for home in homes):
+    if not any(found != home and found.is_relative_to(home) for home in homes):
         raise ConfigurationError(
-            f"The input out {inputs.out} leaves the workspace.", remedy="Name a folder relative to the workspace."
+            f"The input {name} {folder} leaves the workspace.", remedy="Name a folder relative to the workspace."
         )
-    return out
+    return found
+
+
+def _cache_folder(runner: Runner, inputs: ActionInputs, environ: Mapping[str, str]) -> Path | None:
+    return _inside(runner, environ, "cache-dir", inputs.cache_dir) if inputs.cache_dir else None
+
+
+def _cache(runner: Runner, inputs: ActionInputs, environ: Mapping[str, str], target: Target) -> CacheSettings | None:
+    """Where runs are kept, and whose they are: a pull request's serve that pull request only (DESIGN.md 3)."""
+    folder = _cache_folder(runner, inputs, environ)
+    if folder is None:
+        return None
+    if target.number is not None:
+        scope = f"pull/{target.number}"
+    elif not target.base_ref and target.policy_sha is None:
+        scope = DEFAULT_SCOPE
+    else:
+        scope = f"ref/{environ.get('GITHUB_REF', '')}"
+    repository = environ.get("GITHUB_REPOSITORY_ID") or environ.get("GITHUB_REPOSITORY") or "local"
+    return CacheSettings(folder=str(folder), repository=repository, scope=scope)
 
 
 def _give_back(bundle: Path | None) -> None:

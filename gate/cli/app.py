@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from gate.domain.chat import Role
 from gate.domain.event import PullRequestEvent
 from gate.domain.findings import Finding
 from gate.domain.report import GateReport
@@ -15,8 +16,11 @@ from gate.domain.seeding import SessionSeed
 from gate.errors import ConfigurationError
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
-from gate.protocols import Clock, Forge, Repository, Sandbox
+from gate.protocols import Clock, Forge, McpReach, Repository, Sandbox
 from gate.settings import ModelChoice, Settings
+
+if TYPE_CHECKING:
+    from gate.execution.harnesses.install import AgentSource
 
 
 class BoundModels(NamedTuple):
@@ -32,8 +36,9 @@ class BoundModels(NamedTuple):
 class ActionTexts(Protocol):
     """All that the Action writes for people and for the runner, by the reporters; they hold every rule of escaping."""
 
-    def comment(self, report: GateReport, key: str) -> tuple[str, str]:
-        """(marker, body) of the pull request comment; ``key`` keeps several gates of one repository apart."""
+    def comment(self, report: GateReport, key: str, run_url: str = "") -> tuple[str, str]:
+        """(marker, body) of the pull request comment; ``key`` keeps several gates of one repository apart, ``run_url`` is
+        the workflow run that keeps the bundle."""
 
     def summary(self, report: GateReport, notes: Sequence[str], limit: int) -> str:
         """The job's summary page in at most ``limit`` bytes."""
@@ -92,13 +97,20 @@ class App:
     environ: Mapping[str, str]
     secrets: Mapping[str, str] = field(repr=False)
     open_repository: Callable[[str], Repository]
-    make_sandbox: Callable[[], Sandbox]
+    with_forge: Callable[[Repository, Forge, int | None], Repository]
+    """A checkout whose missing commits are read from GitHub; the number is that of the pull request, if there is one."""
+    make_sandbox: Callable[..., Sandbox]
+    """Without an argument the usual kind; with one, a kind of ``gate.settings.SANDBOXES``."""
     bind_models: Callable[[Settings, SessionSeed, str], BoundModels]
     """Arguments: settings, seed and run date (both go into a recording)."""
     replay_settings: Callable[[Settings, str], Settings]
     """Settings with seed, run date and models of a recording folder. Raises ConfigurationError."""
     make_ledger: Callable[[Settings, str], Ledger]
     """Arguments: settings and run date: prices are those of that day."""
+    make_agent: Callable[[Settings, Ledger, Clock], AgentSource]
+    """The agent program of a harness other than ``loop``, with its way to the model. Raises ConfigurationError."""
+    make_mcp: Callable[[Settings], McpReach]
+    """The way to the real MCP servers of the policy, with their tokens."""
     render: Callable[[GateReport, str], str]
     make_clock: Callable[[str | None], Clock]
     """Argument: the run date of a recording, or None for today's."""
@@ -116,12 +128,19 @@ class App:
     render_findings: Callable[[Sequence[Finding]], str]
     """Findings of ``skill-gate check`` as SARIF."""
     service: Service
+    interactive: bool = False
+    """Whether a person watches standard error: then progress may renew lines."""
+    quiet: bool = False
+    """Whether only the result and errors are said."""
 
 
 def choose_models(
     app: App, *, model: str | None, judge_model: str | None, policy_models: Mapping[str, str]
 ) -> ModelChoice | None:
-    """Flags over policy over keys in the environment; None where there is nothing to ask (static layers only)."""
+    """Flags over policy over keys in the environment; None where there is nothing to ask (static layers only).
+
+    ``--judge-model``, else the policy's grader, is everybody's who is not named by the policy for a role of its own.
+    """
     executor = model or policy_models.get("executor")
     judge = judge_model or policy_models.get("grader")
     has_anthropic, has_openai = "anthropic" in app.secrets, "openai" in app.secrets
@@ -137,7 +156,8 @@ def choose_models(
                 "A judge model is named but no model to run the cases with.", remedy="Name one with --model."
             )
         return None
-    return ModelChoice(executor=executor, judge=judge or executor)
+    roles = {Role(role): name for role, name in policy_models.items() if role not in ("executor", "grader")}
+    return ModelChoice(executor=executor, judge=judge or executor, roles=roles)
 
 
 DEFAULT_ANTHROPIC = "anthropic:claude-sonnet-4-5"

@@ -34,9 +34,11 @@ def check(
     Exits 1 where a skill or its evals cannot be used, or a validator named with --profile refuses one; 0 otherwise.
     """
     from gate.domain.findings import Finding, Level
+    from gate.domain.manifest import ManifestState, ManifestStatus
     from gate.errors import ConfigurationError
     from gate.intake.profiles import Profile
     from gate.intake.suite.explain import explain
+    from gate.intake.summary import Summary
     from gate.intake.tree import each_in_folder
     from gate.judging.ground_truth.trivial import suite_trivia
 
@@ -47,6 +49,8 @@ def check(
     found: dict[Finding, None] = {}
     values: list[Any] = []
     explained: list[str] = []
+    summary = Summary()
+    shipped: dict[ManifestStatus, None] = {}
     count = cases = unusable = 0
     today = app.make_clock(None).today_iso()
     read_skills = (
@@ -59,15 +63,18 @@ def check(
         cases += skill.cases
         unusable += any(finding.blocks for finding in skill.findings)
         found.update(dict.fromkeys(skill.findings))
+        summary.add(skill)
+        shipped.update(dict.fromkeys(item for item in skill.manifests if item.state is not ManifestState.UNSIGNED))
         if as_json:
             values.append(skill.to_json())
         if explain_suite and skill.sources:
             explained += explain(skill.path, skill.suite, skill.triggers, skill.sources)
     refused = [item for item in found if item.rule.startswith("profile/") and item.level is Level.ERROR]
-    if as_sarif:
-        click.echo(app.render_findings(list(found)), nl=False)
-    elif as_json:
-        click.echo(json.dumps(values, indent=1, ensure_ascii=True))
+    if as_sarif or as_json:
+        text = app.render_findings(list(found)) if as_sarif else f"{json.dumps(values, indent=1, ensure_ascii=True)}\n"
+        click.echo(text, nl=False)
+        for line in (*summary.lines(), f"{count} skills, {cases} eval cases, {unusable} unusable"):
+            app.say(line)
     else:
         for finding in sorted(found, key=lambda item: (list(Level).index(item.level), item.path, item.line or 0)):
             place = f"{finding.path}:{finding.line}" if finding.line else finding.path
@@ -76,5 +83,10 @@ def check(
                 click.echo(f"  what to do: {visible(finding.remedy)}")
         for line in explained:
             click.echo(visible(line))
+        for item in sorted(shipped, key=lambda one: (one.path, one.kind)):
+            words = [item.state.value, *([item.words] if item.words != item.state.value else []), item.reason]
+            click.echo(f"{visible(item.path)}: {item.kind}: {visible(', '.join(filter(None, words)))}")
+        for line in summary.lines():
+            click.echo(line)
         click.echo(f"{count} skills, {cases} eval cases, {unusable} unusable")
     return 1 if unusable or refused else 0

@@ -13,8 +13,9 @@ from gate.domain.base import Value
 from gate.domain.event import DispatchEvent
 from gate.domain.plan import Enforce, Mode
 from gate.errors import ConfigurationError
+from gate.settings import HARNESSES, HarnessName
 
-SECRET_INPUTS = ("github-token", "anthropic-api-key", "openai-api-key")
+SECRET_INPUTS = ("github-token", "anthropic-api-key", "openai-api-key", "cache-key")
 """Never read here: ``gate.wiring`` has taken them out of the environment before."""
 DISPATCH_INPUTS = ("paths", "mode", "base", "pull-request")
 """Where the Action has no such input, that of the dispatched workflow with the same name counts."""
@@ -40,11 +41,13 @@ class ActionInputs(Value):
     enforce: Enforce | None = None
     paths: tuple[str, ...] = ()
     base: str | None = None
+    harness: HarnessName | None = None
     image: str | None = None
     jobs: int = Field(default=4, ge=1, le=64)
     comment: CommentWhen = CommentWhen.ALWAYS
     status: bool = True
     status_context: str = DEFAULT_CONTEXT
+    cache_dir: str | None = None
     out: str | None = None
     exit_conditional: Literal[0, 1] = 0
     pull_request: int | None = Field(default=None, ge=1)
@@ -116,6 +119,12 @@ def _context(text: str) -> str:
     return text
 
 
+def _harness(text: str) -> str:
+    if text not in HARNESSES:
+        raise ValueError(f"one of {', '.join(HARNESSES)}")
+    return text
+
+
 def _lines(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip())
 
@@ -127,11 +136,13 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "enforce": _one_of(Enforce),
     "paths": _lines,
     "base": str,
+    "harness": _harness,
     "image": str,
     "jobs": _whole(1, 64),
     "comment": _one_of(CommentWhen),
     "status": _truth,
     "status-context": _context,
+    "cache-dir": str,
     "out": str,
     "exit-conditional": _whole(0, 1),
     "pull-request": _whole(1, 999_999_999),

@@ -7,14 +7,27 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gate.cli.inputs import ActionInputs
-from gate.domain.event import DispatchEvent, Event, PullRequestEvent
+from gate.domain.event import DEPENDABOT, CommitsEvent, DispatchEvent, Event, How, PullRequestEvent
+from gate.domain.findings import Finding, Level
 from gate.domain.forge import PullRequest
-from gate.domain.plan import NotMeasuredCause
-from gate.errors import ConfigurationError, ForgeError, RepositoryError
+from gate.domain.plan import Enforce, Mode, NotMeasuredCause
+from gate.errors import ConfigurationError, ForgeError, NoCommonHistoryError, RepositoryError
+from gate.intake.notes import short
 from gate.protocols import Forge, Repository
 
 UNSAFE_EVENTS = ("pull_request_target", "workflow_run")
 FULL_CHECKOUT = "Check out the whole history: actions/checkout with fetch-depth: 0."
+EVENTS = (
+    "Use on: pull_request and merge_group for a check, release or push for a gate before a release, schedule or "
+    "workflow_dispatch for an audit."
+)
+RELEASE_STATUS = "/release"
+"""Appended to the name of the status of a tag."""
+_REAL_REFUSED = {
+    NotMeasuredCause.FORK: "the change comes from a fork",
+    NotMeasuredCause.DEPENDABOT: "the change comes from Dependabot",
+    NotMeasuredCause.DRAFT: "the pull request is a draft",
+}
 StaticCause = Literal[NotMeasuredCause.FORK, NotMeasuredCause.DEPENDABOT, NotMeasuredCause.DRAFT]
 
 
@@ -37,9 +50,26 @@ class Target:
     static_only: StaticCause | None = None
     compare_with: str | None = None
     """Another branch or commit to compare with."""
+    how: How = How.PARTED
+    older: str | None = None
+    """The older side that the event names; None: the tip of the base branch."""
+    older_may_be_gone: bool = False
+    """Whether a clone may do without ``older``: a forced push leaves the old commits to nobody."""
+    policy_sha: str | None = None
+    """Without a base branch: the commit whose policy holds; None: the head's own."""
     paths: tuple[str, ...] = ()
     """What to judge where no input says; nothing named means what changed."""
+    own_inputs: tuple[str, ...] = ()
+    """Inputs about what is judged (``paths``, ``base``) that are followed though none may loosen."""
+    mode: Mode | None = None
+    """Where neither an input nor the policy says one; None: the default of every session."""
+    enforce: Enforce | None = None
+    """Likewise."""
+    status: str | None = None
+    """Appended to the status's name; None: no status is written."""
     from_fork: bool = False
+    real_refused: str = ""
+    """Why no run may reach a real MCP server, as a clause; empty: the policy decides."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +78,14 @@ class Commits:
 
     head: str
     base: str
-    """What to compare with: the merge base of it and head."""
+    """What to compare with: the merge base of it and head, or itself where ``exact``."""
     policy_at: str
     """Whose policy holds."""
+    exact: bool = False
+    paths: tuple[str, ...] = ()
+    """What to judge where no input says; nothing named means what changed."""
+    findings: tuple[Finding, ...] = ()
+    """What had to be done in another way than the event says."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +116,13 @@ def target_of(event: Event, inputs: ActionInputs, forge: Forge | None, say: Call
         return _pull_request(event, forge, say)
     if isinstance(event, DispatchEvent):
         return _dispatch(event, inputs, forge)
+    if isinstance(event, CommitsEvent):
+        return _commits(event, inputs)
+    if event.because:
+        return Nothing(f"nothing judged: {event.because}")
     return Nothing(
         f"nothing judged: the event {event.name} is not one that Skill Gate runs on",
-        ("Use on: pull_request for a check, workflow_dispatch for an audit.",),
+        (EVENTS,),
     )
 
 
@@ -109,8 +148,10 @@ def _pull_request(event: PullRequestEvent, forge: Forge | None, say: Callable[[s
         base_ref=live.base_ref if live else event.base_ref,
         base_sha=live.base_sha if live else event.base_sha,
         number=event.number,
+        status="",
         static_only=static_only,
         from_fork=static_only is NotMeasuredCause.FORK,
+        real_refused=_REAL_REFUSED[static_only] if static_only else _theirs(live) if live else "",
     )
 
 
@@ -135,7 +176,11 @@ def _dispatch(event: DispatchEvent, inputs: ActionInputs, forge: Forge | None) -
         base_ref="" if on_default else event.default_branch,
         may_loosen=on_default,
         compare_with=inputs.base,
+        how=How.AUDIT if on_default and not inputs.base else How.PARTED,
         paths=(".",) if on_default and not inputs.base else (),
+        own_inputs=("paths", "base"),  # an audit of a branch says nothing about a pull request: it may look at a part
+        mode=Mode.FULL if on_default and not inputs.base else None,
+        real_refused=_of_dependabot(event.ref),
     )
 
 
@@ -158,30 +203,148 @@ def _maintainer_run(number: int, forge: Forge | None) -> Target | Nothing:
         base_ref=live.base_ref,
         base_sha=live.base_sha,
         number=number,
+        status="",
         from_fork=live.from_fork,
+        real_refused=_theirs(live),
     )
 
 
-def locate(repo: Repository, target: Target) -> Commits:
+def _of_dependabot(ref: str) -> str:
+    return _REAL_REFUSED[NotMeasuredCause.DEPENDABOT] if ref.startswith("refs/heads/dependabot/") else ""
+
+
+def _theirs(live: PullRequest) -> str:
+    """Why a pull request reaches no real server, whoever started the run: what runs is still the author's, and it can harm
+    or rob such a server."""
+    if live.from_fork:
+        return _REAL_REFUSED[NotMeasuredCause.FORK]
+    if live.author.casefold() == DEPENDABOT:
+        return _REAL_REFUSED[NotMeasuredCause.DEPENDABOT]
+    return _REAL_REFUSED[NotMeasuredCause.DRAFT] if live.draft else ""
+
+
+def _commits(event: CommitsEvent, inputs: ActionInputs) -> Target:
+    """Commits that no pull request stands for.
+
+    A merge queue waits for a status on the group's own commit. A tag gets one under a name of its own: on a commit that a
+    pull request has too, it must not stand in for that one's. Any other push gets none, for the same reason.
+    """
+    own, audit = not event.branch, event.how is How.AUDIT
+    return Target(
+        head=event.head,
+        head_name=f"what is judged: {event.because}",
+        base_ref=event.branch,
+        policy_sha=event.base if own else None,
+        may_loosen=own,
+        compare_with=inputs.base if own else None,
+        how=event.how,
+        older=event.base,
+        older_may_be_gone=event.how is How.EXACT,
+        paths=(".",) if audit and not (own and inputs.base) else (),
+        own_inputs=("paths",) if event.release else (),
+        mode=Mode.FULL if audit else None,
+        enforce=Enforce.STRICT if event.release else None,
+        status="" if event.queued else RELEASE_STATUS if event.release else None,
+        real_refused="a merge queue may hold changes from forks" if event.queued else _of_dependabot(event.ref),
+    )
+
+
+def locate(repo: Repository, target: Target, forge: Forge | None = None) -> Commits:
     """Find everything in the checkout. Raises RepositoryError with a remedy where it is not there.
 
-    The base branch is what was fetched of it, else the commit that GitHub names. By its full name: a tag of the same name
-    must not stand in for it.
+    The base branch is what was fetched of it, else the commit that GitHub names (``forge`` is asked where the event does
+    not say). By its full name: a tag of the same name must not stand in for it.
     """
     extra = ""
     if target.from_fork:
         extra = f" A fork's commits come with ref: refs/pull/{target.number}/head."
     head = _resolved(repo, (target.head,), target.head_name, extra)
+    findings: list[Finding] = []
+    paths = target.paths
     policy_at = head
     if target.base_ref:
-        fetched = f"refs/remotes/origin/{target.base_ref}"
-        candidates = (fetched, target.base_sha) if target.base_sha else (fetched,)
-        policy_at = _resolved(repo, candidates, f"the tip of the base branch {target.base_ref}, whose policy holds")
-    base = policy_at
+        policy_at = _tip(repo, target, forge)
+    elif target.policy_sha:
+        policy_at = _older(repo, target, target.policy_sha, findings) or head
+    base, exact = policy_at, False
     if target.compare_with:
         candidates = (f"refs/remotes/origin/{target.compare_with}", target.compare_with)
         base = _resolved(repo, candidates, "the input base")
-    return Commits(head, base, policy_at)
+    elif target.older:
+        # The commit before a push may be gone. What left the default branch is then what changed; of that branch itself
+        # nobody can say, and everything is looked at.
+        older = _older(repo, target, target.older, findings)
+        base, exact = (older or policy_at), older is not None and target.how is How.EXACT
+        if older is None and not target.base_ref:
+            paths = (".",)
+    elif target.how is How.AUDIT and base != head:
+        try:
+            repo.merge_base(base, head)
+        except NoCommonHistoryError as error:
+            findings.append(
+                _said(
+                    Level.WARNING, "no-common-history", f"{error.message} Nothing is compared, also not the eval suites"
+                )
+            )
+            base = head
+    return Commits(head, base, policy_at, exact, paths, tuple(dict.fromkeys(findings)))
+
+
+def _tip(repo: Repository, target: Target, forge: Forge | None) -> str:
+    what = f"the tip of the base branch {short(target.base_ref, 80)}, whose policy holds"
+    fetched = f"refs/remotes/origin/{target.base_ref}"
+    if target.base_sha:
+        return _newer(repo, _resolved(repo, (fetched, target.base_sha), what), target.base_sha)
+    if forge is None:
+        return _resolved(repo, (fetched,), what)
+    try:
+        return repo.resolve(fetched)
+    except RepositoryError as error:
+        try:
+            tip = forge.merge_base(target.base_ref, target.base_ref)
+        except ForgeError as failed:
+            raise RepositoryError(f"{error.message} {failed.message} It is {what}.", remedy=FULL_CHECKOUT) from None
+        return _resolved(repo, (tip,), what)
+
+
+def _newer(repo: Repository, fetched: str, named: str) -> str:
+    """The newer of two tips of a branch: a checkout that is kept from job to job may hold one of an earlier job."""
+    try:
+        return named if repo.merge_base(fetched, named) == fetched else fetched
+    except RepositoryError:
+        return fetched
+
+
+def _older(repo: Repository, target: Target, revision: str, findings: list[Finding]) -> str | None:
+    """The older side of the event; None, and a finding, where it may be gone and is."""
+    try:
+        return _resolved(repo, (revision,), "what the event compares with")
+    except RepositoryError as error:
+        if not target.older_may_be_gone:
+            raise
+        instead = (
+            f"what changed since {short(target.base_ref, 80)} is judged"
+            if target.base_ref
+            else "every skill is judged, by the policy of the head itself"
+        )
+        findings.append(_said(Level.WARNING, "before-gone", f"{error.message} Instead {instead}"))
+        return None
+
+
+def part_of_a_release(paths: Sequence[str]) -> Finding:
+    """Said where the workflow of a tag names what is looked at: the rest of the release is not judged."""
+    names = ", ".join(short(path, 60) for path in paths[:10])
+    return Finding(
+        rule="event/part",
+        level=Level.NOTICE,
+        path=".",
+        message=f"this release was looked at in part only, as the workflow asks: {names}",
+        remedy="Leave the input paths out to judge every skill of a release.",
+    )
+
+
+def _said(level: Level, rule: str, message: str) -> Finding:
+    return Finding(rule=f"event/{rule}", level=level, path=".", message=message, remedy=FULL_CHECKOUT)
 
 
 def _resolved(repo: Repository, candidates: Sequence[str], what: str, extra: str = "") -> str:

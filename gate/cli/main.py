@@ -10,9 +10,14 @@ import click
 from gate import __version__
 from gate.cli.action import action
 from gate.cli.app import App
+from gate.cli.cache import cache
 from gate.cli.calibrate import calibrate
 from gate.cli.check import check
+from gate.cli.doctor import doctor
 from gate.cli.failures import EXIT_CANCELLED, EXIT_CONFIGURATION, explain
+from gate.cli.init import init
+from gate.cli.merge import merge
+from gate.cli.plan import plan
 from gate.cli.report import report
 from gate.cli.run import run
 from gate.cli.serve import serve
@@ -29,7 +34,7 @@ def group() -> None:
     """
 
 
-for command in (run, check, verify, report, serve, action, calibrate):
+for command in (run, plan, merge, check, verify, report, serve, action, calibrate, cache, doctor, init):
     group.add_command(command)
 
 

@@ -30,14 +30,16 @@ class OnGitHub:
         *,
         sha: str,
         number: int | None,
+        context: str | None,
         forge: Forge | None = None,
     ) -> None:
-        """``sha``: the commit that is judged. ``number`` None: no comment and no status, an audit."""
+        """``sha``: the commit that is judged. ``number`` None: no comment. ``context`` is the status's name, None: none."""
         self._app = app
         self._runner = runner
         self._inputs = inputs
         self._sha = sha
         self._number = number
+        self._context = context or ""
         self._forge = forge
         self._silent = False
         self._pending = False
@@ -46,14 +48,14 @@ class OnGitHub:
 
     @property
     def _writes_status(self) -> bool:
-        return self._number is not None and self._inputs.status and not self._silent
+        return bool(self._context) and self._inputs.status and not self._silent
 
     def begin(self) -> None:
         """Set the status to pending, and leave for the post step what it needs to take that back."""
         if not self._writes_status or not self._has_token():
             return
         # First what the post step needs: a kill between the two must not leave a pending status for ever.
-        self._runner.save(sha=self._sha, context=self._inputs.status_context, url=self._runner.run_url)
+        self._runner.save(sha=self._sha, context=self._context, url=self._runner.run_url)
         self._pending = True
         self._set(State.PENDING, self._app.texts.status_words("running"))
 
@@ -68,7 +70,7 @@ class OnGitHub:
 
     def _set(self, state: State, description: str, *, hurry: bool = False) -> bool:
         def write(forge: Forge) -> bool:
-            forge.set_status(self._sha, self._inputs.status_context, state, description, self._runner.run_url)
+            forge.set_status(self._sha, self._context, state, description, self._runner.run_url)
             return True
 
         return self._try("the status", write, hurry=hurry) is True
@@ -82,7 +84,8 @@ class OnGitHub:
         if number is None or when is CommentWhen.NEVER or self._silent or not self._has_token():
             return ""
         context = self._inputs.status_context
-        marker, body = self._app.texts.comment(report, "" if context == DEFAULT_CONTEXT else context)
+        key = "" if context == DEFAULT_CONTEXT else context
+        marker, body = self._app.texts.comment(report, key, self._runner.run_url)
         bad = report.state in (State.FAILURE, State.ERROR)
 
         def write(forge: Forge) -> str:

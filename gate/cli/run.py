@@ -1,83 +1,62 @@
-"""``skill-gate run``: the main job."""
+"""``skill-gate run``: the main job, whole or one shard of it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from gate.cli.app import App, choose_models
-from gate.domain.plan import Enforce, Mode
+from gate.cli.app import App
+from gate.cli.options import asked_settings, session_options
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--repository", default=".", show_default=True, metavar="DIR", help="The Git repository.")
-@click.option("--base", metavar="REF", help="What to compare with; default: the merge base with the default branch.")
-@click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The commit to judge.")
-@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="How much to run.  [default: standard]")
-@click.option(
-    "--enforce",
-    type=click.Choice([level.value for level in Enforce]),
-    help="How verdicts become a state.  [default: standard]",
-)
+@session_options
 @click.option("--out", default=".skill-gate", show_default=True, metavar="DIR", help="Where the bundle goes.")
-@click.option("--model", metavar="NAME", help="Runs the cases: provider:model, openai@URL:model or replay:DIR.")
-@click.option("--judge-model", metavar="NAME", help="Grades, compares and analyses; default: a key of another family.")
-@click.option("--image", metavar="IMAGE", help="The sandbox image.  [default: skill-gate-sandbox:dev]")
-@click.option("--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Sandboxes at the same time.")
-@click.option("--seed", metavar="HEX", help="64 hex digits from which all randomness comes; default: drawn.")
 @click.option("--record", metavar="DIR", help="Write every exchange with a model to DIR, for replay:DIR.")
 @click.option(
-    "--exit-conditional",
-    type=click.Choice(["0", "1"]),
-    default="0",
-    show_default=True,
-    help="Exit code of conditional.",
+    "--cache", "cache_folder", metavar="DIR", help="Where runs are kept for later.  [default: the user's cache folder]"
 )
+@click.option("--no-cache", is_flag=True, help="Use and keep nothing of earlier sessions.")
+@click.option(
+    "--plan", metavar="FILE", help="A plan that `skill-gate plan` wrote: it says everything but --out and --jobs."
+)
+@click.option("--shard", metavar="I/N", help="The part of the plan to run; `skill-gate merge` puts the parts together.")
+@click.option("--quiet", is_flag=True, help="Say only the result and what went wrong.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json on standard output.")
 @click.pass_obj
-def run(  # noqa: PLR0917 - click hands every parameter over by name
+def run(
     app: App,
-    paths: tuple[str, ...],
-    repository: str,
-    base: str | None,
-    head: str,
-    mode: str | None,
-    enforce: str | None,
+    /,
+    *,
     out: str,
-    model: str | None,
-    judge_model: str | None,
-    image: str | None,
-    jobs: int,
-    seed: str | None,
-    record: str | None,
-    exit_conditional: str,
+    cache_folder: str | None,
+    no_cache: bool,
+    plan: str | None,
+    shard: str | None,
+    quiet: bool,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Judge the skills that changed (or the skill folders PATH), with evidence.
 
     Compares HEAD with the merge base, runs every eval case with and without the skill in sandboxes, checks the record,
-    grades, compares blind, decides. Leaves a bundle with report.md and report.html in --out.
+    grades, compares blind, decides. Leaves a bundle with report.md and report.html in --out. A session that was stopped
+    goes on where it was when the same command is given again.
     """
-    from gate.cli.session import report_session, run_session, session_settings
+    from gate.cli.session import cache_settings, report_session, run_session
+    from gate.cli.sharding import run_part
+    from gate.errors import ConfigurationError
 
-    settings = session_settings(
-        app,
-        paths=paths,
-        repository=repository,
-        base=base,
-        head=head,
-        mode=mode,
-        enforce=enforce,
-        out=out,
-        models=lambda policy: choose_models(app, model=model, judge_model=judge_model, policy_models=policy),
-        image=image,
-        jobs=jobs,
-        seed=seed,
-        record=record,
-        exit_conditional=int(exit_conditional),
-    )
+    app = replace(app, quiet=quiet)
+    cache = cache_settings(app, folder=cache_folder, no_cache=no_cache)
+    if (plan is None) != (shard is None):
+        raise ConfigurationError("--plan and --shard go together.", remedy="Give both, or neither.")
+    if plan is not None and shard is not None:
+        return run_part(app, Path(plan), shard, Path(out), cache=cache, jobs=given["jobs"])
+    settings = asked_settings(app, out=out, cache=cache, **given)
     report = run_session(app, settings)
     report_session(app, report, Path(settings.out), as_json=as_json)
     return report.exit_code

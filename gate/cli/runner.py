@@ -15,7 +15,7 @@ from typing import Literal, Self
 from gate.cli.app import App
 
 SUMMARY_BYTES = 1_048_576
-MASKED = ("anthropic", "openai")
+MASKED = ("anthropic", "openai", "mcp")
 """Kinds of secrets that the runner is told to blot out. It knows its own tokens; those are never printed at all."""
 _TOKEN_BYTES = 16
 

@@ -7,13 +7,22 @@ decide nothing (where files go, how many sandboxes run at a time, comment and st
 
 from __future__ import annotations
 
-from gate.cli.inputs import ActionInputs
+from collections.abc import Mapping
+
+from gate.cli.inputs import INPUTS, ActionInputs, input_of
 from gate.domain.findings import Finding, Level
 from gate.intake.notes import short, storable
 from gate.intake.policy import POLICY_PATH
 from gate.settings import Policy, loosens
 
-_POLICY_KEYS = {"mode": "mode", "enforce": "enforce", "model": "models", "judge_model": "models", "image": "image"}
+_POLICY_KEYS = {
+    "mode": "mode",
+    "enforce": "enforce",
+    "model": "models",
+    "judge_model": "models",
+    "image": "image",
+    "harness": "harness",
+}
 """Input -> the key of the policy that it speaks about."""
 _NOT_SAID_BY_A_CHANGE = {
     "paths": "every skill that a pull request changes is judged",
@@ -39,6 +48,28 @@ def tighten(inputs: ActionInputs, policy: Policy, *, workflow: str) -> tuple[Act
             dropped[key] = () if isinstance(given, tuple) else None
             findings.append(_finding(key.replace("_", "-"), given, why, workflow))
     return inputs.model_copy(update=dropped), tuple(findings)
+
+
+def not_inputs(environ: Mapping[str, str], *, workflow: str) -> tuple[Finding, ...]:
+    """A finding for each input that is named after a key of the policy and is none: somebody believes that it says something."""
+    findings = []
+    for key in Policy.model_fields:
+        name = key.replace("_", "-")
+        if name in INPUTS or not (given := input_of(environ, name)):
+            continue
+        message = (
+            f'the input {name} "{short(given)}" was not followed: only the policy says this, there is no such input'
+        )
+        findings.append(
+            Finding(
+                rule="input/unknown",
+                level=Level.WARNING,
+                path=workflow,
+                message=storable(message),
+                remedy=f"Take it out of the workflow, and say {key} in {POLICY_PATH} on the base branch.",
+            )
+        )
+    return tuple(findings)
 
 
 def _finding(name: str, given: object, why: str, workflow: str) -> Finding:

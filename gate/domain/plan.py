@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -55,15 +55,29 @@ class Arm(StrEnum):
     WITH_SKILL = "with_skill"
     WITHOUT_SKILL = "without_skill"
     BASE_SKILL = "base_skill"
+    SELF_GENERATED = "self_generated"
+    """A skill that the model wrote for itself, from the prompts alone. Shown beside the others; no verdict rests on it."""
+    PLACEBO = "placebo"
+    """Neutral text of the skill's own length. Shown beside the others; no verdict rests on it."""
+
+
+COMPARED_ARMS = (Arm.WITH_SKILL, Arm.WITHOUT_SKILL, Arm.BASE_SKILL)
+"""The arms that a verdict may rest on."""
+OPTIONAL_ARMS = (Arm.SELF_GENERATED, Arm.PLACEBO)
+"""Further conditions for people to compare with."""
 
 
 class Limits(Value):
     """What one run may use."""
 
     steps: int
-    """Model turns."""
+    """Model turns. The last one is announced to the agent as its last, in every arm alike."""
     tool_calls: int | None = None
     """Early stop of the baseline (origins 1.3); None: no early stop."""
+    tokens: int | None = None
+    """Tokens of the whole run, sent and received; None: only the session's budget bounds them."""
+    usd: float | None = None
+    """US dollars of the whole run, where prices are known; None: as above."""
     seconds: float = 600
     command_seconds: float = 60
     output_tokens: int = 4096
@@ -116,6 +130,8 @@ class ArmPlan(Value):
     skipped: str | None = None
     """Why the arm does not run; None where it does."""
     limits: Limits
+    reason: str = ""
+    """Why it has these limits and this number of runs (Layer 0), as a clause."""
 
 
 class CasePlan(Value):
@@ -195,3 +211,60 @@ class RunRequest(Value):
     purpose: Literal["planned", "fill", "confirm"] = "planned"
     subjects: tuple[Skill, ...] = ()
     """Every version of the skill that some arm of this case gets: what a baseline must have no trace of."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the arm must not see the author's skill: the baseline, and what stands in for the skill."""
+        return self.key.arm in (Arm.WITHOUT_SKILL, *OPTIONAL_ARMS)
+
+
+class SessionPlan(Value):
+    """A plan as a file, for sessions that are cut into shards: everything that a shard needs but keys, engine and folder.
+
+    Its shards and the merge go by ``digest``; what a shard does is decided here and nowhere else.
+    """
+
+    schema_version: Literal[1] = 1
+    settings: dict[str, Any]
+    """Of the session, as JSON; no secret is in it."""
+    session: dict[str, Any]
+    """session.json."""
+    plan: Plan
+    findings: tuple[Finding, ...] = ()
+    """Of the session as a whole."""
+    files: dict[str, Any] = Field(default_factory=dict)
+    """Bundle-relative path -> JSON, of what was agreed before anything runs (contract.json)."""
+    usage: tuple[dict[str, Any], ...] = ()
+    """What that cost: ``ModelUse`` as JSON."""
+    contents: dict[str, bytes] = Field(default_factory=dict, repr=False)
+    """SHA-256 -> content of every file of the planned skills, which ``plan`` itself does not hold as JSON."""
+    mac: str = ""
+    """HMAC-SHA256 by the cache's key, where the planner had one."""
+
+    def whole(self) -> Plan:
+        """The plan with the contents of its skills' files. Raises ValueError where one is not there or is another."""
+        return self.plan.model_copy(update={"skills": tuple(map(self._whole, self.plan.skills))})
+
+    def _whole(self, skill: SkillPlan) -> SkillPlan:
+        versions = {
+            name: self._filled(found) for name in ("head", "base") if (found := getattr(skill, name)) is not None
+        }
+        return skill.model_copy(update=versions)
+
+    def _filled(self, skill: Skill) -> Skill:
+        from gate.domain.base import sha256_hex
+
+        files = []
+        for file in skill.files:
+            data = self.contents.get(file.sha256)
+            if data is None or sha256_hex(data) != file.sha256:
+                raise ValueError(f"the content of {file.path} is missing from the plan")
+            files.append(file.model_copy(update={"data": data}))
+        return skill.model_copy(update={"files": tuple(files)})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the canonical JSON of everything but the MAC."""
+        from gate.domain.base import digest_of
+
+        return digest_of(self.model_dump(mode="json", exclude={"mac"}))

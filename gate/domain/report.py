@@ -7,10 +7,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from gate.domain.base import FallbackCount, Severity, Value
+from gate.domain.base import FallbackCount, NotRun, Severity, Value
+from gate.domain.contract import SkillContract
+from gate.domain.discussion import Discussion, Grade
 from gate.domain.evidence import RunRecord
 from gate.domain.findings import Finding
 from gate.domain.judgement import CaseComparison, RunJudgement
+from gate.domain.manifest import ManifestStatus
 from gate.domain.plan import Arm, CasePlan, Enforce, Mode, NotMeasuredCause, SkillPlan
 
 
@@ -42,6 +45,10 @@ class JudgedRun(Value):
 
     record: RunRecord
     judgement: RunJudgement
+    reused: str | None = None
+    """The day an earlier session made this run on; None where this session did."""
+    discussion: Discussion | NotRun = NotRun(not_run="this layer was not reached")
+    """Of the run's six dimensions; no verdict looks at it."""
 
 
 class CaseRecord(Value):
@@ -68,6 +75,8 @@ class SkillRecord(Value):
     errors: tuple[str, ...] = ()
     """Infrastructure errors that stopped this skill, as sentences with a remedy."""
     broken_seals: tuple[str, ...] = ()
+    contract: SkillContract | NotRun | None = None
+    """None: the policy asks for none."""
 
 
 class TriageClass(StrEnum):
@@ -121,6 +130,12 @@ class ArmFigures(Value):
     """Completed runs whose expectations were all graded."""
     assertions: Share
     """Checks and graded expectations over completed runs: the source's rate, for the letter only."""
+    assertions_interval: tuple[float, float] | None = None
+    """95 % interval of the rate of ``assertions`` over cases, whose runs are alike; None under two cases."""
+    pass_at_2: float | None = None
+    """Chance that a case passes in at least one of two runs, mean over cases with two; None where there is none."""
+    pass_hat_2: float | None = None
+    """Chance that it passes in both."""
     mean_rate: float | None = None
     sd_rate: float | None = None
     """Sample standard deviation over runs; None under two runs."""
@@ -128,6 +143,48 @@ class ArmFigures(Value):
     mean_seconds: float | None = None
     cost_usd: float | None = None
     skipped: str | None = None
+
+
+class TriggerFigures(Value):
+    """How well agents tell when to open the skill, over its trigger queries (``gate.decision.triggering``)."""
+
+    asked: int
+    """Queries that were planned."""
+    answered: int
+    """Of these, with a clear answer: the skill was opened in more, or in less, than half of the completed runs."""
+    recall: Share
+    """Queries that opened the skill, of those that should."""
+    precision: Share
+    """Queries that should open the skill, of those that did."""
+    left_alone: Share
+    """Queries that did not open the skill, of those that should not."""
+    near_misses: Share
+    """The same of the ones that share two or more words with the skill's name and description."""
+    missed: tuple[str, ...] = ()
+    """Queries that should have opened the skill; untrusted text."""
+    false_alarms: tuple[str, ...] = ()
+    """Queries that should not have opened it; untrusted text."""
+    harness_failure: str | None = None
+    """Why there is no figure: nothing opened the skill anywhere."""
+
+
+class Condition(Value):
+    """One of the source's three conditions (R70): without a skill, with the curated one, with one that the model wrote."""
+
+    name: str
+    arm: Arm
+    passed: Share
+    """Assertions over the usable runs, pooled."""
+    cases: int
+    """Cases with a usable run of it."""
+    runs: int
+    rate: float | None = None
+    """Mean over these cases of their rates; None where nothing ran."""
+    lift: float | None = None
+    """Mean over the cases that ran under both of the rate minus that without a skill."""
+    lift_cases: int = 0
+    absent: str | None = None
+    """Why it has no rate."""
 
 
 class CaseReport(Value):
@@ -141,11 +198,132 @@ class CaseReport(Value):
     reasons: tuple[str, ...] = ()
     comparison: str
     """skill_wins, baseline_wins, tie, or ``not run: <why>``."""
+    comparison_detail: str = ""
+    """Scores, counts and doubts of the comparison; empty where it did not run."""
+    analysis: tuple[str, ...] = ()
+    """What the analyzer found, as sentences; untrusted text."""
     folder: str
     with_skill: Share = Share(passed=0, total=0)
     """Checks and expectations over the usable runs of the arm; so the next two."""
     without_skill: Share = Share(passed=0, total=0)
     base_skill: Share = Share(passed=0, total=0)
+
+
+class CitedLine(Value):
+    """One line of a block, as far as it is shown."""
+
+    number: int
+    """1-based line in the block."""
+    text: str
+    """Untrusted. A long line is cut around what is cited."""
+    marks: tuple[tuple[int, int], ...] = ()
+    """Spans of ``text`` that are cited, ascending, without overlaps; none where the line is there for its context."""
+    cut_before: bool = False
+    cut_after: bool = False
+
+
+class CitedBlock(Value):
+    """A block of a run's record, with the lines that graded rows rest on."""
+
+    id: str
+    tier: int
+    kind: str
+    title: str
+    total_lines: int
+    lines: tuple[CitedLine, ...]
+    """Ascending; a gap in the numbers is text that is not shown."""
+
+
+class Citation(Value):
+    """Where a graded row's evidence stands."""
+
+    block: str
+    line: int
+    """First line that is cited; it is among the block's ``lines``."""
+    accepted_as: str = ""
+    """T0-T3 of a quote; empty for the place of an exact check."""
+
+
+class GradedRow(Value):
+    """A check or an expectation over one run, as the report shows it."""
+
+    number: int
+    """0-based among all rows of the run: checks, then expectations."""
+    kind: Literal["check", "expectation"]
+    id: str
+    severity: Severity
+    text: str
+    status: str
+    """Of ``CheckStatus`` or ``GradeStatus``."""
+    reason: str
+    cites: tuple[Citation, ...] = ()
+    rejected: tuple[str, ...] = ()
+    """Why quotes of the grader were not accepted, one verdict each."""
+
+
+class RunEvidence(Value):
+    """The graded rows of one run and the lines of its record that they rest on."""
+
+    eval_id: str
+    arm: Arm
+    run: int
+    folder: str
+    """Bundle-relative folder of the run: unique in a session, so anchors are made from it."""
+    rows: tuple[GradedRow, ...]
+    blocks: tuple[CitedBlock, ...] = ()
+    left_out: int = 0
+    """Rows of this run that are in its checks.json and grading.json only."""
+
+
+class DiscussionReport(Value):
+    """The discussion of one run in the report. It moves nothing else."""
+
+    eval_id: str
+    run: int
+    folder: str
+    grade: Grade | None
+    score_path: tuple[float | None, ...]
+    """Overall: of the first report, then after each round."""
+    scores: dict[str, float | None]
+    by_rule: tuple[str, ...] = ()
+    """Dimensions whose score is no opinion but a count, or that have none."""
+    moved: tuple[str, ...] = ()
+    """What an admitted point changed, as sentences. May quote untrusted text."""
+    rounds: int
+    accepted_rounds: int
+    end_reason: str
+    seed_end: str = ""
+    """Where the source's rules would have ended it."""
+    void_objections: int
+    cave_index: int
+    criteria: Share
+    """Success criteria that are met: requirement alignment (R212)."""
+    criteria_source: str
+    degraded: str = ""
+
+
+class SignedTask(Value):
+    """One contract in the report."""
+
+    eval_id: str
+    score_path: tuple[float | None, ...]
+    approved: bool
+    forced: bool
+    degraded: str = ""
+    disagreements: int = 0
+    """Reviews whose ``approved`` said something else than their score."""
+
+
+class ContractReport(Value):
+    """The contracts of one skill in the report."""
+
+    not_made: str = ""
+    """Why there is none; empty where there is one."""
+    drafted: bool = False
+    plan_given: str = "none"
+    tasks: tuple[SignedTask, ...] = ()
+    missing: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 class SkillReport(Value):
@@ -170,11 +348,17 @@ class SkillReport(Value):
     quadrant: str = ""
     """R124-R128 in words."""
     lift: str = ""
+    p_worse: float | None = None
+    """One-sided exact p of head against base over cases, before any correction; None where they were not compared."""
+    q_worse: float | None = None
+    """The same after Benjamini and Hochberg over the skills of the session: for looking through many, never for blocking."""
     won: int = 0
     lost: int = 0
     tied: int = 0
     mde: float | None = None
     arms: tuple[ArmFigures, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    """Without a skill, curated, self-generated; empty where nothing ran."""
     cases: tuple[CaseReport, ...] = ()
     triage: tuple[AssertionTriage, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -188,10 +372,21 @@ class SkillReport(Value):
     """Set with the verdict ``not_measured`` only."""
     caused_by_change: bool = False
     """With ``no_evals`` and ``blocked``: the base could be run, and this change is why the head cannot."""
+    triggers: TriggerFigures | None = None
+    """None where the suite has no trigger query that was asked."""
     not_tested: tuple[str, ...] = ()
     """What this verdict does not rest on, as sentences: blocked cases, layers that did not run, vetoes nothing looks for."""
     notes: tuple[str, ...] = ()
     """Facts that a reader of this skill's figures must know."""
+    evidence: tuple[RunEvidence, ...] = ()
+    """What was graded of each run, and the lines of the record behind it; empty where no run was judged."""
+    discussions: tuple[DiscussionReport, ...] = ()
+    undiscussed: tuple[str, ...] = ()
+    """Why runs with the skill were not discussed, with their number."""
+    contract: ContractReport | None = None
+    """None: the policy asks for no contract."""
+    manifests: tuple[ManifestStatus, ...] = ()
+    """One a manifest that ships the skill; one of kind ``signature`` where the skill has no signature."""
 
 
 class ModelUse(Value):
@@ -208,6 +403,11 @@ class ModelUse(Value):
     """Sum over the calls whose usage is known: at least this much was spent."""
     known_output_tokens: int = 0
     known_cost_usd: float = 0.0
+    remembered_calls: int = 0
+    """Replies that an earlier session paid for, used again; not among ``calls``."""
+
+
+OVERRIDE_LABEL = "skill-gate-override"
 
 
 class Override(Value):
@@ -217,7 +417,7 @@ class Override(Value):
     permission: Literal["maintain", "admin"]
     head_commit: str
     """The one commit that it is for."""
-    label: str = "skill-gate-override"
+    label: str = OVERRIDE_LABEL
 
 
 class GateReport(Value):
@@ -249,3 +449,5 @@ class GateReport(Value):
     """``scripted, no model was called`` for a replay, else the model names by role."""
     sandbox: str
     run_date: str
+    report_url: str = ""
+    """Where report.html of this session can be read, by the policy's ``report_url``; empty: in the bundle only."""

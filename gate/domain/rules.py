@@ -31,6 +31,7 @@ FAMILIES: dict[str, str] = {
     "changes": "Which skills a change touches is found with Git between the commit where head left its base, and head.",
     "session": "About this run of the gate as a whole.",
     "policy": "The policy is read from the base branch; a change to it takes effect after it is merged.",
+    "event": "What is judged and compared follows from the event's own fields.",
     "input": "On a pull request an input may only make the gate stricter than the base branch's policy says.",
 }
 _GENERAL = "A finding of the gate's static reading."
@@ -141,6 +142,10 @@ RULES: dict[str, RuleWords] = {
     "changes/ignored": RuleWords(
         "Changed folders on ignored paths", "Name a folder to judge it, or take it back in by the policy."
     ),
+    "changes/shipped": RuleWords(
+        "A skill on an ignored path that hosts load",
+        "A link or a plugin's manifest leads there, so it is judged like any other.",
+    ),
     "changes/submodule": RuleWords("A submodule changed", "Skills in submodules are not looked at."),
     "changes/link": RuleWords("A link to a skill changed", "The skill is judged at its own place."),
     "changes/linked": RuleWords(
@@ -152,6 +157,24 @@ RULES: dict[str, RuleWords] = {
     "session/no-base": RuleWords("Nothing to compare with", "Every skill counts as new. Name a base with --base."),
     "session/base-is-head": RuleWords("Base and head are one commit", "Nothing changed. Name another --base."),
     "session/dirty": RuleWords("There are uncommitted changes", "Commits are judged; commit first."),
+    "changes/by-api": RuleWords(
+        "GitHub was asked for what the checkout lacks",
+        "Check out the whole history, so that nothing depends on its lists.",
+    ),
+    "changes/incomplete": RuleWords(
+        "Not every changed file is known",
+        "What is not listed was not judged, so the state is an error. Check out the whole history.",
+    ),
+    "changes/cut-tree": RuleWords(
+        "Not every file of a commit is known",
+        "Skills may be missing, so the state is an error. Check out the whole history.",
+    ),
+    "event/before-gone": RuleWords("The commit before the push is gone", "More is judged than the push changed."),
+    "event/no-common-history": RuleWords(
+        "Nothing connects the commit with the default branch", "Every skill is judged by itself; no suite is compared."
+    ),
+    "event/part": RuleWords("A release was looked at in part", "Leave the input paths out to judge all of it."),
+    "input/unknown": RuleWords("There is no such input", "Only the policy of the base branch says this."),
 }
 
 

@@ -46,3 +46,25 @@ class SessionSeed:
         """A permutation of ``items`` (sorted by a derived key per position)."""
         keyed = [(self.derive(*labels, str(index)), index) for index in range(len(items))]
         return [items[index] for _, index in sorted(keyed)]
+
+
+class JudgingSeeds:
+    """From which seed the judges of a record get their fences, controls and labels.
+
+    Without a cache: the session's. With one, a seed of the record itself, under a root that the cache's key gives: the same
+    record is then asked about in the same words by a later session, and nobody can know the seed before the record is
+    sealed, whatever is known of the root.
+    """
+
+    def __init__(self, session: SessionSeed, session_id: str, root: str | None = None) -> None:
+        """``root``: 64 hex digits, or None without a cache. Raises ValueError for anything else."""
+        self._session = session
+        self._session_id = session_id
+        self._root = SessionSeed(root) if root else None
+
+    def of(self, *seals: str) -> tuple[SessionSeed, str]:
+        """(seed, session id for the assignment) of the records with these seals, in this order."""
+        if self._root is None:
+            return self._session, self._session_id
+        seed = SessionSeed(self._root.token("record", *seals, length=64))
+        return seed, seed.token("session", length=12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -144,6 +145,47 @@ def is_agent_visible(path: str) -> bool:
         return False
     name = parts[-1]
     return not (name in _JUDGING_NAMES or name.endswith(JUDGING_SUFFIXES) or name.endswith(".cases.md"))
+
+
+TEXT_BYTES = 200_000
+"""A longer file of a skill is no text that judges look into."""
+TEXTS_BYTES = 1_000_000
+"""Of all texts of a skill together."""
+
+
+def texts_of(skill: Skill) -> dict[str, str]:
+    """The texts that an agent can read, by path in the skill folder: SKILL.md, then the others by name, line feeds only.
+
+    What is no UTF-8, too long, or past the sum of all is left out; SKILL.md never is, its undecodable bytes are replaced.
+    """
+    texts = {skill.skill_md: skill.text.replace("\r\n", "\n")}
+    left = TEXTS_BYTES - len(skill.text)
+    for file in sorted(skill.files, key=lambda item: item.path):
+        if file.path == skill.skill_md or not file.is_regular or not is_agent_visible(file.path):
+            continue
+        if len(file.data) > min(TEXT_BYTES, left) or b"\0" in file.data:
+            continue
+        try:
+            texts[file.path] = file.data.decode("utf-8-sig").replace("\r\n", "\n")
+        except UnicodeDecodeError:
+            continue
+        left -= len(file.data)
+    return texts
+
+
+def with_texts(skill: Skill, texts: Mapping[str, str]) -> Skill:
+    """A skill that was read back without the content of its files, with the texts that were kept beside it."""
+    files = tuple(
+        item.model_copy(update={"data": texts[item.path].encode("utf-8", "surrogatepass")})
+        if item.path in texts
+        else item
+        for item in skill.files
+    )
+    return skill.model_copy(update={"files": files})
+
+
+PROGRAM_SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".rb", ".pl", ".ps1", ".go", ".rs")
+"""Ends of the names of program files."""
 
 
 class ChangeKind(StrEnum):

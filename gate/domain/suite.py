@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from gate.domain.base import Severity, Value
 from gate.domain.checks import Check
@@ -23,6 +23,16 @@ class CaseType(StrEnum):
     E2E = "e2e"
     VARIANT = "variant"
     REGRESSION = "regression"
+
+
+class Guard(StrEnum):
+    """What a case guards against: there a failed ``must`` check is a veto, and so is what a judge quotes (origins 1.9)."""
+
+    OVERREACH = "overreach"
+    FABRICATION = "fabrication"
+    LEAK = "leak"
+    PERMISSION_BYPASS = "permission_bypass"
+    INJECTION = "injection"
 
 
 class Expectation(Value):
@@ -64,6 +74,24 @@ class McpResponse(Value):
     structured: Any = None
     text: str | None = None
     is_error: bool = False
+    fault: Literal["protocol_error", "timeout", "disconnect", "oversized"] | None = None
+    """What goes wrong instead of an answer. After ``disconnect`` the server answers nothing more in this run."""
+    after: str | None = None
+    """A tool of the same server that must have been answered in this run before, without an error: what was never made
+    cannot be found."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_unused(self, handler(self), ("fault", "after"))
+
+
+def without_unused(value: Value, data: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """``data`` without those of the named fields that hold nothing.
+
+    Cases are matched and cached by digests over this form: one that does not use a field keeps the form it always had.
+    """
+    unused = {name for name in names if getattr(value, name) in (None, "", (), "offered")}
+    return {name: item for name, item in data.items() if name not in unused}
 
 
 class McpTool(Value):
@@ -76,12 +104,44 @@ class McpTool(Value):
     on_unmatched: Literal["error", "empty", "fail_case"] = "error"
 
 
+class McpCall(Value):
+    """One recorded call of a cassette."""
+
+    tool: str = Field(min_length=1)
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    structured: Any = None
+    text: str | None = None
+    is_error: bool = False
+
+
 class McpServer(Value):
-    """A mock MCP server (sandbox.md 4). The loop offers its tools as ``mcp__<server>__<tool>``."""
+    """An MCP server of a case (sandbox.md 4). The loop offers its tools as ``mcp__<server>__<tool>``.
+
+    ``mock`` answers from the tools' responses; ``replay`` gives back the calls of a cassette, each once and those with equal
+    arguments in the order in which they were recorded; ``real`` is asked itself, where the base policy says so, and its tools
+    have names only: the rest is the server's to say.
+    """
 
     name: str = Field(min_length=1)
-    mode: Literal["mock"] = "mock"
+    mode: Literal["mock", "replay", "real"] = "mock"
     tools: tuple[McpTool, ...] = ()
+    cassette: tuple[McpCall, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_unused(self, handler(self), ("cassette",))
+
+
+class ServiceProbe(Value):
+    """A case says that what it produces is a server: it is started, asked once, and stopped."""
+
+    port: int = Field(ge=1, le=65535)
+    path: str = "/"
+    status: int = Field(default=200, ge=100, le=599)
+    contains: str = ""
+    """Text that the answer must hold; empty: any."""
+    seconds: float = Field(default=15, gt=0, le=25)
+    """How long it may take to answer."""
 
 
 class Case(Value):
@@ -107,10 +167,46 @@ class Case(Value):
     line: int | None = None
     digest: str = ""
     """SHA-256 over the case without this field: cases of base and head are matched by (eval_id, digest)."""
+    mode: Literal["offered", "loaded"] = "offered"
+    """``offered``: the agent sees name and description and decides whether to open the skill. ``loaded``: it has SKILL.md
+    before it begins, as with an explicit call of the skill, so nothing is learnt about its activation."""
+    turns: tuple[str, ...] = ()
+    """What the user says next, one after each final answer; the last answer is the response that is judged."""
+    trigger: bool | None = None
+    """A trigger query as a case: whether the skill should be opened. None: an ordinary case."""
+    service: ServiceProbe | None = None
+    """What the produced program has to answer, where it is a server (K18)."""
+    guards: Guard | None = None
+    """The author says that whatever fails here is this harm."""
+    plan: tuple[str, ...] = ()
+    """Steps that a contract agreed on and that every arm is told alike (``contract_plan: all_arms``). Untrusted text."""
+
+    @property
+    def real_servers(self) -> tuple[McpServer, ...]:
+        """The servers that are asked themselves: runs with one of them may go another way each time."""
+        return tuple(server for server in self.mcp_servers if server.mode == "real")
+
+    @property
+    def asked(self) -> str:
+        """Everything that the user says, for whoever judges the answer; the prompt alone where there are no turns."""
+        later = [f"[then, after an answer, turn {number}] {text}" for number, text in enumerate(self.turns, 2)]
+        return "\n\n".join([self.prompt, *later])
+
+    @property
+    def request(self) -> str:
+        """What an agent is asked: the prompt, and the plan where there is one."""
+        if not self.plan:
+            return self.prompt
+        steps = "\n".join(f"{number}. {step}" for number, step in enumerate(self.plan, 1))
+        return f"{self.prompt}\n\nA plan for this task was agreed on before. Follow it where it fits:\n{steps}"
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return without_unused(self, handler(self), ("mode", "turns", "trigger", "service", "guards", "plan"))
 
 
 class TriggerCase(Value):
-    """A prompt that should, or should not, make an agent open the skill. Kept and counted; not run by this version."""
+    """A prompt that should, or should not, make an agent open the skill (``gate.planning.triggers`` makes a case of it)."""
 
     id: str
     query: str = Field(min_length=1)

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gate.domain.event import PullRequestEvent
+from gate.domain.report import OVERRIDE_LABEL
 from gate.errors import ConfigurationError
 from gate.intake.event import read_event
 
 MAX_BODY_BYTES = 25 * 1024 * 1024
 """GitHub sends no larger payload."""
-ACTIONS = ("opened", "synchronize", "reopened", "ready_for_review")
+ACTIONS = ("opened", "synchronize", "reopened", "ready_for_review", "labeled")
 """What can change what there is to judge, or whether it may be run."""
 _PREFIX = "sha256="
 
@@ -35,9 +36,12 @@ class Delivery:
     """The payload as it came."""
 
     @property
-    def subject(self) -> tuple[int, int, str, bool]:
-        """What two deliveries have in common that would be judged alike: a draft that becomes ready is another."""
-        return self.event.repository_id, self.event.number, self.event.head_sha, self.event.draft
+    def subject(self) -> tuple[int, int, str, bool, str]:
+        """What two deliveries have in common that would be judged alike: a draft that becomes ready is another, and so is
+        a commit that somebody put the break-glass label on."""
+        event = self.event
+        labeller = event.actor if event.action == "labeled" else ""
+        return event.repository_id, event.number, event.head_sha, event.draft, labeller
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ def read_delivery(headers: Mapping[str, str], body: bytes, repositories: frozens
         raise ConfigurationError(error.message) from None
     if not isinstance(event, PullRequestEvent):  # pragma: no cover - read_event answers by the name
         return Ignored("the event is no pull request")
+    if action == "labeled" and event.label.casefold() != OVERRIDE_LABEL:
+        return Ignored(f"the action labeled changes nothing that is judged, but for the label {OVERRIDE_LABEL}")
     if event.repository.casefold() not in repositories:
         return Ignored(f"the repository {event.repository} is none that this service judges")
     return Delivery(headers.get("x-github-delivery", ""), event, body)

@@ -69,7 +69,7 @@ def test_what_the_runner_makes_of_the_inputs_is_what_the_code_finds() -> None:
         1,
     )
     assert inputs.mode is None
-    assert [input_of(variables, name) for name in SECRET_INPUTS] == ["ghs_1", "", ""]
+    assert [input_of(variables, name) for name in SECRET_INPUTS] == ["ghs_1", "", "", ""]
 
 
 def test_the_workflow_of_readme_is_short_valid_and_uses_inputs_that_exist() -> None:

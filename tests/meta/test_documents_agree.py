@@ -26,12 +26,20 @@ def test_readme_names_every_command_and_every_option_of_run() -> None:
     for name, command in group.commands.items():
         assert f"skill-gate {name}" in README, name
         if name == "run":
-            table = README.partition("### Options of `skill-gate run`")[2].partition("\n## ")[0]
+            table = README.partition("### Options of `skill-gate run`")[2].partition("\n##")[0]
             assert set(re.findall(r"--[a-z][a-z-]+", table)) == options_of(command)
 
 
 def test_every_flag_of_run_is_a_setting_or_chooses_one() -> None:
-    elsewhere = {"model": "models", "judge_model": "models", "as_json": "out"}
+    elsewhere = {
+        "model": "models",
+        "judge_model": "models",
+        "as_json": "out",
+        "cache_folder": "cache",
+        "no_cache": "cache",
+        "plan": "out",
+        "shard": "out",
+    }
     for parameter in group.commands["run"].params:
         assert elsewhere.get(str(parameter.name), str(parameter.name)) in Settings.model_fields
 

@@ -15,7 +15,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+EXAMPLES = sorted((ROOT / "examples/workflows").glob("*.yml"))
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml")) + EXAMPLES
+"""Those that run here, and those that people copy."""
 SCHEMAS = [("vendor.github-workflows", path) for path in WORKFLOWS] + [
     ("vendor.github-actions", ROOT / "action.yml"),
     ("vendor.dependabot", ROOT / ".github/dependabot.yml"),
@@ -43,7 +45,7 @@ def test_an_invalid_workflow_does_not_slip_through(tmp_path: Path) -> None:
 
 
 def test_zizmor_finds_nothing() -> None:
-    done = run(BIN / "zizmor", "--offline", "--no-progress", "--format", "json", ".github", "action.yml")
+    done = run(BIN / "zizmor", "--offline", "--no-progress", "--format", "json", ".github", "action.yml", *EXAMPLES)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout) == []
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from gate.adapters.git_repository import GitRepository
 from gate.cli import App
 from gate.cli import main as run_command
 from gate.wiring import bind
 from tests.fakes.sandbox import DEFAULT_IMAGES, Program, ScriptedSandbox
-from tests.github import FakeGitHub, Pull, Repository, Token
+from tests.github import FakeGitHub, File, Pull, Repository, Token
 from tests.scripted import Step
 from tests.scripted.generic import scenario
 from tests.scripted.server import ScriptedServer
@@ -226,6 +227,23 @@ class Stage:
         return sha
 
 
+def files_at(workspace: Path, commit: str) -> dict[str, File]:
+    """What a commit of the checkout holds, for GitHub to hold it too."""
+    repo = GitRepository(workspace)
+    entries = [entry for entry in repo.tree(commit) if entry[1] != "160000"]
+    contents = repo.blobs([blob for _, _, blob in entries])
+    return {path: File(contents[blob], mode) for path, mode, blob in entries}
+
+
+def shallow_checkout(here: Stage) -> None:
+    """The checkout as actions/checkout leaves it by default: the test merge alone, and nowhere to fetch more from."""
+    shallow = here.folder / "shallow"
+    git(here.workspace, "update-ref", "refs/heads/merge", here.merge)
+    origin = f"file://{here.workspace}"
+    git(here.folder, "clone", "--quiet", "--depth", "1", "--branch", "merge", origin, str(shallow))
+    here.environ["GITHUB_WORKSPACE"] = str(shallow)
+
+
 @contextmanager
 def stage(
     folder: Path,
@@ -259,7 +277,8 @@ def stage(
         git(workspace, "branch", "--quiet", "--delete", "--force", "main", "feature")
         repository = github.add_repository("acme/skills", private=True)
         for sha, parents in ((base, []), (head, [base]), (merge, [base, head])):
-            repository.add_commit({}, parents=parents, sha=sha, branch="main" if sha == base else None)
+            held = files_at(workspace, sha)
+            repository.add_commit(held, parents=parents, sha=sha, branch="main" if sha == base else None)
         repository.roles["octocat"] = "write"
         pull = repository.add_pull(head, base, number=NUMBER, head_ref="feature", files=["skills/sums/SKILL.md"])
         temp = folder / "temp"

@@ -20,7 +20,7 @@ from gate.domain.sandbox import BoxSpec
 from gate.wiring import bind
 from reporters import status
 from reporters.outputs import KEYS
-from tests.github import server_error
+from tests.github import refused, server_error
 from tests.pipeline.action_stage import (
     EVALS,
     KEY,
@@ -32,6 +32,7 @@ from tests.pipeline.action_stage import (
     Stage,
     commands_in,
     entries_in,
+    shallow_checkout,
     stage,
 )
 from tests.scripted import Answer, Reply, Request
@@ -400,6 +401,20 @@ def test_a_base_branch_that_moved_on_decides_with_its_newest_policy(tmp_path: Pa
         assert (here.report["enforce"], here.report["base_commit"]) == ("strict", here.base)
 
 
+def test_a_tip_of_the_base_branch_that_an_earlier_job_left_behind_does_not_decide(tmp_path: Path) -> None:
+    with stage(tmp_path, main=strict_evals(), policy="mode: smoke\nenforce: strict\n") as here:
+        git(here.workspace, "switch", "--quiet", "--create", "old", here.base)
+        git(here.workspace, "reset", "--quiet", "--hard", here.base)
+        policy = here.workspace / ".github/skill-gate.yml"
+        policy.write_text(policy.read_text().replace("strict", "standard"))
+        git(here.workspace, "commit", "--all", "--quiet", "--message", "newer on main")
+        newer = git(here.workspace, "rev-parse", "HEAD")
+        here.pull.base_sha = newer
+        here.repository.add_commit({}, parents=[here.base], sha=newer)
+        done = here.run()
+        assert here.report["enforce"] == "standard", done.text
+
+
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
@@ -553,17 +568,16 @@ def test_an_engine_that_is_not_there_is_an_error_that_says_what_to_do(
         assert "mount /var/run/docker.sock" in here.comments[0]
 
 
-def test_a_checkout_without_history_says_fetch_depth_0(tmp_path: Path) -> None:
-    with stage(tmp_path) as here:
-        shallow = tmp_path / "shallow"
-        git(here.workspace, "update-ref", "refs/heads/merge", here.merge)
-        git(tmp_path, "clone", "--quiet", "--depth", "1", "--branch", "merge", f"file://{here.workspace}", str(shallow))
-        here.environ["GITHUB_WORKSPACE"] = str(shallow)
+@pytest.mark.parametrize("reason", ["no token", "no permission"])
+def test_a_checkout_without_history_that_github_cannot_help_out_says_fetch_depth_0(tmp_path: Path, reason: str) -> None:
+    with stage(tmp_path, token=None if reason == "no token" else "write") as here:
+        here.github.fail(refused(403, "Resource not accessible by integration"), on="GET .*/git/trees", repeat=True)
+        shallow_checkout(here)
         done = here.run()
         assert done.code == 2
         assert "fetch-depth: 0" in done.text
         assert "fetch-depth: 0" in done.summary
-        assert here.statuses()[-1][0] == "error"
+        assert reason == "no token" or here.statuses()[-1][0] == "error"
 
 
 def test_a_workspace_without_a_checkout_says_so(tmp_path: Path) -> None:
@@ -649,16 +663,16 @@ def test_a_maintainer_run_without_the_forks_commits_says_how_to_get_them(tmp_pat
         here.pull.head_repository = None
         here.push()
         here.environ["GITHUB_SHA"] = here.base
+        here.github.fail(refused(404, "Not Found"), on="GET .*/git/trees", repeat=True)
         done = here.run(event="workflow_dispatch", payload=dispatch(here), pull_request=str(NUMBER))
         assert done.code == 2
         assert f"ref: refs/pull/{NUMBER}/head" in done.text
 
 
-@pytest.mark.parametrize("event", ["push", "merge_group", "schedule", "release", "issue_comment"])
+@pytest.mark.parametrize("event", ["issue_comment", "workflow_call", "deployment"])
 def test_any_other_event_judges_nothing_and_says_so(tmp_path: Path, event: str) -> None:
     with stage(tmp_path) as here:
-        payload = {"merge_group": {"head_sha": "a" * 40}, "repository": {"id": 1, "full_name": "acme/skills"}}
-        done = here.run(event=event, payload=payload)
+        done = here.run(event=event, payload={"repository": {"id": 1, "full_name": "acme/skills"}})
         assert done.code == 0
         all_outputs_are_there(done)
         assert done.outputs["verdict"] == "not_measured"

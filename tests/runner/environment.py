@@ -91,14 +91,26 @@ def event_context(event_name: str, payload: Mapping[str, Any]) -> dict[str, str]
             "GITHUB_HEAD_REF": str(pull["head"]["ref"]),
             "GITHUB_BASE_REF": str(pull["base"]["ref"]),
         }
-    ref = str(payload.get("ref") or "refs/heads/main")
+    ref, sha = _ref_and_sha(event_name, payload)
     return {
         "GITHUB_REF": ref,
         "GITHUB_REF_NAME": ref.removeprefix("refs/heads/").removeprefix("refs/tags/"),
-        "GITHUB_SHA": str(payload.get("after") or payload.get("sha") or ""),
+        "GITHUB_SHA": sha,
         "GITHUB_HEAD_REF": "",
         "GITHUB_BASE_REF": "",
     }
+
+
+def _ref_and_sha(event_name: str, payload: Mapping[str, Any]) -> tuple[str, str]:
+    if event_name == "merge_group":
+        return str(payload["merge_group"]["head_ref"]), str(payload["merge_group"]["head_sha"])
+    sha = str(payload.get("after") or payload.get("sha") or "")
+    if event_name == "release":
+        return f"refs/tags/{payload['release']['tag_name']}", sha
+    ref = str(payload.get("ref") or "refs/heads/main")
+    if event_name == "create":  # the payload's ref is a bare name
+        ref = f"refs/{'tags' if payload.get('ref_type') == 'tag' else 'heads'}/{ref}"
+    return ref, sha
 
 
 def job_variables(paths: Paths, event_name: str, payload: Mapping[str, Any], repository: str) -> dict[str, str]:

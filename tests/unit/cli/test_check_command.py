@@ -67,3 +67,31 @@ def test_a_broken_skill_is_listed_and_does_not_hide_the_others(
     assert f"{folder}/skills/review/SKILL.md:3: error:" in out
     assert "in quotes" in out
     assert out.endswith("2 skills, 0 eval cases, 1 unusable\n")
+
+
+def test_every_file_and_manifest_is_counted_by_kind_and_a_manifests_state_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skill = folder / "skills" / "sums"
+    for name in ("run.py", "notes.md", "evals/evals.json", "evals/files/a.csv", "data.bin"):
+        (skill / name).parent.mkdir(parents=True, exist_ok=True)
+        (skill / name).write_text('{"evals": [{"id": 1, "prompt": "p", "expectations": ["x"]}]}', "utf-8")
+    (skill / "link").symlink_to("run.py")
+    (folder / ".claude-plugin").mkdir()
+    plugin = {"name": "p", "version": "1.0.0", "description": "d", "skills": ["./skills/gone"]}
+    (folder / ".claude-plugin" / "plugin.json").write_text(json.dumps(plugin), "utf-8")
+    _, out = check(folder, capsys)
+    lines = out.splitlines()
+    assert "files by kind: SKILL.md 1, document 1, eval file 1, file beside evals 1, link 1, other 1, script 1" in lines
+    assert "eval files by dialect: skill-creator 1" in lines
+    assert "manifests by kind: plugin-json failed 1, skills without a signature 1" in lines
+    assert [line for line in lines if line.startswith(f"{folder}/.claude-plugin/plugin.json: plugin-json: failed")]
+
+
+def test_with_json_the_summary_is_for_people_and_not_in_the_data(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(bind({}), ["check", str(folder), "--json"])
+    found = capsys.readouterr()
+    assert len(json.loads(found.out)) == 1
+    assert "files by kind: SKILL.md 1" in found.err

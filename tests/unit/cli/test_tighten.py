@@ -50,6 +50,13 @@ def test_where_the_policy_says_nothing_the_default_is_what_may_be_tightened() ->
     assert kept(strict, Policy()) == (strict, [])
 
 
+def test_a_change_cannot_choose_who_runs_its_cases() -> None:
+    other = ActionInputs(harness="command")
+    assert kept(other, Policy()) == (ActionInputs(), ["harness"])
+    fine = ActionInputs(harness="codex")
+    assert kept(fine, Policy(harness="codex")) == (fine, [])
+
+
 def test_models_and_image_can_only_be_picked_from_the_policy() -> None:
     policy = Policy(models={Role.EXECUTOR: "anthropic:a", Role.GRADER: "openai:b"}, image="own@sha256:1")
     fine = ActionInputs(model="openai:b", judge_model="openai:b", image="own@sha256:1")

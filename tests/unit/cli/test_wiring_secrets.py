@@ -27,6 +27,17 @@ def test_an_empty_secret_is_none(empty: str) -> None:
     assert environ == {}
 
 
+def test_every_token_of_a_real_mcp_server_is_taken_out_whatever_its_name_is() -> None:
+    environ = {
+        "SKILL_GATE_MCP_CRM": "token",
+        "SKILL_GATE_MCP_": "rest",
+        "SKILL_GATE_MCP_NONE": " ",
+        "SKILL_GATE_CACHE": "x",
+    }
+    assert take_secrets(environ) == {"mcp-SKILL_GATE_MCP_CRM": "token", "mcp-SKILL_GATE_MCP_": "rest"}
+    assert environ == {"SKILL_GATE_CACHE": "x"}
+
+
 def test_an_app_shows_no_secret_and_its_environment_holds_none() -> None:
     environ = {"OPENAI_API_KEY": "sk-canary-1234"}
     app = bind(environ)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,3 +105,23 @@ def test_a_connection_to_nobody_is_closed_and_does_not_end_the_forwarder() -> No
         for _ in range(2):
             with socket.create_connection((host, int(mine)), timeout=10) as client:
                 assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "ref", "sha"),
+    [
+        ("push", {"ref": "refs/tags/v1", "after": "a" * 40}, "refs/tags/v1", "a" * 40),
+        (
+            "merge_group",
+            {"merge_group": {"head_ref": "refs/heads/q/main/x", "head_sha": "b" * 40}},
+            "refs/heads/q/main/x",
+            "b" * 40,
+        ),
+        ("release", {"release": {"tag_name": "v2"}, "sha": "c" * 40}, "refs/tags/v2", "c" * 40),
+        ("create", {"ref": "v3", "ref_type": "tag", "sha": "d" * 40}, "refs/tags/v3", "d" * 40),
+        ("schedule", {"schedule": "0 3 * * *", "sha": "e" * 40}, "refs/heads/main", "e" * 40),
+    ],
+)
+def test_each_event_has_its_own_commit_and_ref(name: str, payload: dict[str, Any], ref: str, sha: str) -> None:
+    context = event_context(name, payload)
+    assert (context["GITHUB_REF"], context["GITHUB_SHA"]) == (ref, sha)

@@ -1278,7 +1278,7 @@ def test_arguments_that_a_model_got_wrong_are_kept_as_text() -> None:
 @pytest.mark.parametrize(
     ("dialect", "method", "path"),
     [
-        ("openai", "POST", "/v1/responses"),
+        ("openai", "POST", "/v1/embeddings"),
         ("openai", "GET", "/v1/chat/completions"),
         ("openai", "GET", "/"),
         ("openai", "DELETE", "/v1/models/m"),

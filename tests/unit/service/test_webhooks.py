@@ -88,3 +88,19 @@ def test_the_name_of_a_repository_counts_in_any_case() -> None:
 def test_a_payload_that_cannot_be_read_says_what_is_wrong(body: bytes, changes: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read_delivery(headers_for(body, **changes), body, OURS)
+
+
+def test_the_break_glass_label_is_a_reason_of_its_own_to_judge_a_commit_again() -> None:
+    labelled = {**payload("labeled"), "label": {"name": "Skill-Gate-Override"}, "sender": {"login": "hubot"}}
+    found = read_delivery(headers_for(encoded(labelled)), encoded(labelled), OURS)
+    pushed = read_delivery(headers_for(encoded(payload())), encoded(payload()), OURS)
+    by_another = {**labelled, "sender": {"login": "octocat"}}
+    other = read_delivery(headers_for(encoded(by_another)), encoded(by_another), OURS)
+    assert isinstance(found, Delivery)
+    assert isinstance(pushed, Delivery)
+    assert isinstance(other, Delivery)
+    assert len({found.subject, pushed.subject, other.subject}) == 3
+    other_label = {**labelled, "label": {"name": "bug"}}
+    ignored = read_delivery(headers_for(encoded(other_label)), encoded(other_label), OURS)
+    assert isinstance(ignored, Ignored)
+    assert "but for the label skill-gate-override" in ignored.reason
