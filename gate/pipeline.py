@@ -233,12 +233,11 @@ def _prepared(settings: Settings, world: World, bundle: Bundle) -> _Planned:
     facts = {**session_facts(settings, world), "plan": digest_of(plan_facts(plan)), "code": code_digest()}
     session_file: dict[str, Any] = world.redactor.json(facts)
     world = _continue_or_begin(bundle, session_file, world)
-    plan_file: dict[str, Any] = {"harness": settings.harness}
-    bundle.write(PLAN, world.redactor.json({**plan_facts(plan), **plan_file}))
+    bundle.write(PLAN, world.redactor.json({**plan_facts(plan), "harness": settings.harness}))
     if settings.policy.contract == "on" and world.models is not None and settings.static_only is None:
         with _left_in_time(world):
             plan = _contracted(settings, world, intake, plan, bundle)
-    bundle.write(PLAN, world.redactor.json({**plan_facts(plan), **plan_file}))
+    bundle.write(PLAN, world.redactor.json({**plan_facts(plan), "harness": settings.harness}))
     return _Planned(plan, intake.findings, session_file, world)
 
 

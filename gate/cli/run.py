@@ -11,6 +11,18 @@ import click
 from gate.cli.app import App
 from gate.cli.options import asked_settings, session_options
 
+_OF_THIS_MACHINE = frozenset({"out", "jobs", "agent", "cache_folder", "no_cache", "plan", "shard", "quiet"})
+
+
+def _said_by_plan(context: click.Context) -> list[str]:
+    """Options on the command line that a plan has decided already."""
+    line = click.core.ParameterSource.COMMANDLINE
+    return [
+        parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.human_readable_name
+        for parameter in context.command.params
+        if parameter.name not in _OF_THIS_MACHINE and context.get_parameter_source(str(parameter.name)) is line
+    ]
+
 
 @click.command()
 @session_options
@@ -21,7 +33,7 @@ from gate.cli.options import asked_settings, session_options
 )
 @click.option("--no-cache", is_flag=True, help="Use and keep nothing of earlier sessions.")
 @click.option(
-    "--plan", metavar="FILE", help="A plan that `skill-gate plan` wrote: it says everything but --out and --jobs."
+    "--plan", metavar="FILE", help="A plan that `skill-gate plan` wrote: it says all but what this machine has."
 )
 @click.option("--shard", metavar="I/N", help="The part of the plan to run; `skill-gate merge` puts the parts together.")
 @click.option("--quiet", is_flag=True, help="Say only the result and what went wrong.")
@@ -55,7 +67,12 @@ def run(
     if (plan is None) != (shard is None):
         raise ConfigurationError("--plan and --shard go together.", remedy="Give both, or neither.")
     if plan is not None and shard is not None:
-        return run_part(app, Path(plan), shard, Path(out), cache=cache, jobs=given["jobs"])
+        if said := _said_by_plan(click.get_current_context()):
+            raise ConfigurationError(
+                f"The plan says what is judged and how; {', '.join(said)} cannot be given beside it.",
+                remedy="Give it to `skill-gate plan`.",
+            )
+        return run_part(app, Path(plan), shard, Path(out), cache=cache, jobs=given["jobs"], agent=given["agent"])
     settings = asked_settings(app, out=out, cache=cache, **given)
     report = run_session(app, settings)
     report_session(app, report, Path(settings.out), as_json=as_json)

@@ -18,7 +18,7 @@ from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport
 from gate.domain.seeding import SessionSeed
 from gate.errors import Cancelled, ConfigurationError, EvidenceError
-from gate.evidence.bundle import SESSION, Bundle
+from gate.evidence.bundle import PLAN, SESSION, Bundle
 from gate.evidence.cache import Cache, CacheScope, derive_key
 from gate.evidence.files import is_unfinished
 from gate.evidence.redact import Redactor
@@ -225,7 +225,7 @@ def _no_models(settings: Settings) -> str:
     return "none: no model key and no --model, static layers only"
 
 
-def _continued(settings: Settings, out: Path, secret: str | None) -> Settings:
+def _continued(app: App, settings: Settings, out: Path, secret: str | None) -> Settings:
     """Settings with seed and run date of the session that was stopped in ``out``; else as they are, and ``out`` is emptied.
 
     Whether it really is the same session is asked once the plan is made. A folder that was not written with this secret
@@ -237,10 +237,17 @@ def _continued(settings: Settings, out: Path, secret: str | None) -> Settings:
             facts: Any = bundle.read_json(SESSION)
             same = {"seed": facts["seed"], "run_date": facts["run_date"]}
             found = Settings.model_validate({**settings.model_dump(), **same})
-            if settings.seed in (None, found.seed) and settings.run_date in (None, found.run_date):
+            wanted = settings.seed in (None, found.seed) and settings.run_date in (None, found.run_date)
+            if wanted and (settings.seed is not None or _planned_for(app, settings, bundle)):
                 return found
     bundle.clear()
     return settings
+
+
+def _planned_for(app: App, settings: Settings, bundle: Bundle) -> bool:
+    """Whether the session that was stopped judged this commit: whoever pushes another one may have seen its drawn seed."""
+    plan: Any = bundle.read_json(PLAN)
+    return bool(plan["head_commit"] == app.open_repository(settings.repository).resolve(settings.head))
 
 
 @contextlib.contextmanager
@@ -261,7 +268,7 @@ def open_world(
 def _world_in(
     app: App, settings: Settings, session: Mapping[str, Any] | None, out: Path, secret: str | None
 ) -> Iterator[tuple[Settings, World]]:
-    settings = _continued(settings, out, secret)
+    settings = _continued(app, settings, out, secret)
     clock = app.make_clock(settings.run_date if session is None else session["run_date"])
     seed = SessionSeed(settings.seed or app.random_hex(32))
     journal = Journal(out, seed, clock.today_iso(), secret) if settings.models and secret is not None else None

@@ -45,12 +45,18 @@ def write_plan(app: App, settings: Settings, file: Path, most: int) -> str:
     return json.dumps({"shard": [f"{number}/{count}" for number in range(1, count + 1)]})
 
 
-def run_part(app: App, file: Path, text: str, out: Path, *, cache: CacheSettings | None, jobs: int) -> int:
-    """Run one shard of a plan into a folder of its own and seal it; returns the exit code."""
+def run_part(
+    app: App, file: Path, text: str, out: Path, *, cache: CacheSettings | None, jobs: int, agent: str | None = None
+) -> int:
+    """Run one shard of a plan into a folder of its own and seal it; returns the exit code.
+
+    ``agent``: where this machine has the agent program; None: where the plan says.
+    """
     plan, shard = _read_plan(app, file), parse_shard(text)
     check_out(out)
+    here = {"out": str(out), "jobs": jobs, "cache": cache, **({"agent": agent} if agent else {})}
     try:
-        settings = Settings.model_validate({**plan.settings, "out": str(out), "jobs": jobs, "cache": cache})
+        settings = Settings.model_validate({**plan.settings, **here})
     except ValidationError as error:
         raise ConfigurationError(
             f"{file} was made by another version of the gate: {error.errors()[0]['msg']}."

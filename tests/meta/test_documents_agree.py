@@ -35,6 +35,7 @@ def test_every_flag_of_run_is_a_setting_or_chooses_one() -> None:
         "model": "models",
         "judge_model": "models",
         "as_json": "out",
+        "quiet": "out",
         "cache_folder": "cache",
         "no_cache": "cache",
         "plan": "out",

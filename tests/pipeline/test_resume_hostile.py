@@ -28,7 +28,7 @@ from tests.scripted.faults import Answer
 from tests.scripted.generic import scenario
 from tests.scripted.server import ScriptedServer
 from tests.scripted.values import Request
-from tests.story import make_repository
+from tests.story import git, make_repository
 from tests.unit.execution.world import shell
 
 
@@ -75,6 +75,23 @@ def test_a_folder_that_this_key_did_not_write_gives_neither_seed_nor_runs(tmp_pa
         assert own.returncode == 0, own.stderr
         assert "continuing" in own.stderr
         assert facts(tmp_path / "copy")["seed"] == seed
+
+
+def test_another_commit_is_not_judged_with_the_seed_that_was_drawn_for_an_earlier_one(
+    tmp_path: Path, repository: Path
+) -> None:
+    """A bundle of a session that was stopped may have been shown to those who push next."""
+    with ScriptedServer(scenario()) as server:
+        _, moment = late(repository, server, tmp_path)
+        out = tmp_path / "out"
+        stopped(repository, server, out, moment, seed=None)
+        seed = facts(out)["seed"]
+        (repository / PATH).write_text(SKILL.format(word="all of them up"))
+        git(repository, "commit", "--quiet", "--all", "--message", "another")
+        again = session(repository, server, out, seed=None)
+        assert again.returncode == 0, again.stderr
+        assert "continuing" not in again.stderr
+        assert facts(out)["seed"] != seed
 
 
 def test_a_run_that_was_changed_and_sealed_anew_is_made_again(tmp_path: Path, repository: Path) -> None:

@@ -157,6 +157,41 @@ def test_a_plan_brings_no_files_but_the_contracts_of_its_skills(
         assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--mode", "full"),
+        ("--base", "main"),
+        ("--model", "openai:gpt-5-mini"),
+        ("--json",),
+        ("skills/sums",),
+        ("--seed", "1" * 64),
+    ],
+    ids=lambda option: option[0],
+)
+def test_an_option_that_the_plan_has_decided_is_refused_and_not_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
+) -> None:
+    with stage(tmp_path) as here:
+        (text, *_) = here.plan(capsys, 2)
+        arguments = ("run", "--plan", str(tmp_path / "plan.json"), "--shard", text, "--out", str(tmp_path / "out"))
+        assert here.command(*arguments, *option) == 2
+        assert any("cannot be given beside it" in line for line in here.log)
+
+
+def test_a_shard_with_an_agent_program_looks_for_it_where_its_own_machine_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stage(tmp_path) as here:
+        here.models += ["--harness", "codex", "--agent", str(tmp_path / "of-the-planner")]
+        (text, *_) = here.plan(capsys, 1)
+        arguments = ("run", "--plan", str(tmp_path / "plan.json"), "--shard", text, "--no-cache")
+        for number, option in enumerate(((), ("--agent", str(tmp_path / "of-the-runner")))):
+            here.log.clear()
+            assert here.command(*arguments, "--out", str(tmp_path / f"out-{number}"), *option) == 2
+            assert any(("of-the-runner" if option else "of-the-planner") in line for line in here.log)
+
+
 def test_a_plan_file_is_read_back_as_it_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with stage(tmp_path) as here:
         here.plan(capsys, 2)
