@@ -1,0 +1,192 @@
+"""The world outside as arguments, what a session that measures has open, and how its steps are taken."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gate import __version__
+from gate.domain.base import NotRun, Value
+from gate.domain.chat import Role
+from gate.domain.plan import (
+    CasePlan,
+    Plan,
+    RunRequest,
+)
+from gate.domain.seeding import JudgingSeeds, SessionSeed
+from gate.errors import BudgetError, Cancelled, EvidenceError, InfrastructureError
+from gate.evidence.bundle import Bundle
+from gate.evidence.cache import Cache, ReplyShelf
+from gate.evidence.redact import Redactor
+from gate.execution.harnesses.install import AgentSource
+from gate.execution.reuse import Around, Reuse
+from gate.execution.runner import Agent
+from gate.llm.journal import Journal
+from gate.llm.ledger import Ledger
+from gate.llm.roles import Models
+from gate.protocols import Clock, McpReach, Progress, Repository, Sandbox
+from gate.settings import Settings
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+NO_SANDBOX = "none: nothing had to be run"
+CANCEL_SECONDS = 3.0
+"""After a signal: how long runs may take to write down that they were cancelled."""
+
+
+@dataclass(frozen=True)
+class World:
+    """The world outside, as arguments."""
+
+    repository: Repository
+    sandbox: Callable[[], Sandbox]
+    """Made when the first run needs it: a session with nothing to run needs no engine."""
+    models: Models | None
+    ledger: Ledger
+    clock: Clock
+    seed: SessionSeed
+    session_id: str
+    run_date: str
+    progress: Progress
+    redactor: Redactor
+    models_text: str
+    """For the report's footer."""
+    notes: tuple[str, ...] = ()
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    abort: Callable[[], None] = lambda: None
+    """Ends the program at once; called when a session that was told to stop does not end by itself."""
+    cache: Cache | None = None
+    """What earlier sessions left to be used again; None: nothing is taken and nothing kept."""
+    journal: Journal | None = None
+    """The replies of this session, for when it is killed; None: they are not written down."""
+    agent: Callable[[], AgentSource] | None = None
+    """The agent program that runs the cases instead of the built-in loop, made when there is something to run."""
+    mcp: McpReach | None = None
+    """The way to the real MCP servers that the base policy names; None: it names none."""
+
+    @property
+    def judging_seeds(self) -> JudgingSeeds:
+        """From which the judges of a record get their fences, controls and labels."""
+        return JudgingSeeds(self.seed, self.session_id, self.cache.judging_seed if self.cache else None)
+
+
+@dataclass
+class Trouble:
+    """What stopped a skill, by slug: filled while the session runs, read by the decision from skill.json."""
+
+    errors: dict[str, set[str]] = field(default_factory=dict)
+    over_budget: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, set[str]] = field(default_factory=dict)
+    """Evidence that a merge refused."""
+    notes: list[str] = field(default_factory=list)
+    """Facts for the report that are nobody's failure."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, text: str) -> None:
+        """A fact for the report."""
+        with self.lock:
+            self.notes.append(text)
+
+    def error(self, slug: str, text: str) -> None:
+        """An infrastructure error of one skill."""
+        with self.lock:
+            self.errors.setdefault(slug, set()).add(text)
+
+    def budget(self, slug: str, text: str) -> None:
+        """The first cap that one skill ran into."""
+        with self.lock:
+            self.over_budget.setdefault(slug, text)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What every step of a session that measures needs: an engine that answered, models that answered."""
+
+    settings: Settings
+    world: World
+    plan: Plan
+    bundle: Bundle
+    sandbox: Sandbox
+    models: Models
+    images: dict[str, str]
+    """Skill path -> id of the image that its runs and its verification containers get."""
+    trouble: Trouble
+    reuse: Reuse | None
+    shelf: ReplyShelf | None
+    agent: Agent | None = None
+    """The agent program that runs the cases; None: the built-in loop."""
+
+    def around(self, request: RunRequest) -> Around:
+        """What a run depends on beside its request."""
+        return Around(
+            model=self.models.of(Role.EXECUTOR).name,
+            harness=self.agent.program.text if self.agent else f"loop {__version__}",
+            image=self.images[request.key.skill_path],
+            sandbox=self.settings.sandbox,
+        )
+
+    def settle(self, prefix: str, *, keep: bool) -> None:
+        """Keep the judges' replies to calls of this label for later sessions, or forget them."""
+        if self.shelf is not None:
+            self.shelf.settle(prefix, keep=keep)
+
+
+def raise_if_cancelled(world: World) -> None:
+    if world.cancelled.is_set():
+        raise Cancelled("The session was cancelled.")
+
+
+def runs_of(case: CasePlan) -> int:
+    return sum(arm.runs for arm in case.arms)
+
+
+def guarded(session: Session, slug: str, step: Callable[[], R]) -> R | NotRun:
+    """Run a judging step; what stops it is a value with the reason."""
+    try:
+        return step()
+    except BudgetError as error:
+        session.trouble.budget(slug, error.message)
+        return NotRun(not_run=f"over budget: {error.message}")
+    except InfrastructureError as error:
+        # Not an error of the whole skill: the decision asks how much of the evidence is left (DESIGN.md 4, 5).
+        return NotRun(not_run=str(error))
+    except EvidenceError as error:
+        # The record was changed under our hands: the decision finds the broken seal and calls the skill invalid.
+        return NotRun(not_run=error.message)
+
+
+def each(session: Session, what: str, items: Sequence[T], step: Callable[[T], None]) -> None:
+    """Do a step for every item, ``jobs`` at a time; the first error stops the rest and is raised."""
+    session.world.progress.step(what, len(items))
+    with ThreadPoolExecutor(max_workers=session.settings.jobs) as pool:
+        futures = [pool.submit(_unless_cancelled, session, step, item) for item in items]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def _unless_cancelled(session: Session, step: Callable[[T], None], item: T) -> None:
+    if session.world.cancelled.is_set():
+        raise Cancelled("The session was cancelled.")
+    step(item)
+    session.world.progress.step_done()
+
+
+def write(session: Session, relative: str, value: Any) -> None:
+    session.bundle.write(relative, redacted(session.world.redactor, value))
+
+
+def write_raw(bundle: Bundle, redactor: Redactor, relative: str, value: Value) -> None:
+    bundle.write(relative, redacted(redactor, value))
+
+
+def redacted(redactor: Redactor, value: Any) -> Any:
+    return redactor.json(value.to_json() if isinstance(value, Value) else value)
