@@ -33,3 +33,12 @@ class Finding(Value):
     """What to do, one sentence."""
     blocks: bool = False
     """True where this alone makes the skill ``invalid`` (unreadable SKILL.md or suite)."""
+
+
+LIMITING_RULES = frozenset({"changes/linked", "scan/withheld", "scan/not-read"})
+"""What no run could see. As a warning, such a finding keeps a skill from ``pass``: it is at most ``conditional``."""
+
+
+def limits(finding: Finding) -> bool:
+    """Whether a finding says that something of a skill was neither run nor read."""
+    return finding.level is Level.WARNING and finding.rule in LIMITING_RULES

@@ -135,14 +135,22 @@ JUDGING_FILES = (
 
 
 _JUDGING_NAMES = frozenset(name.casefold() for name in JUDGING_FILES)
+_EVALS_FOLDERS = frozenset(JUDGING_FOLDERS[:3])
+_JUDGING_PLACES = ("references/evals.yaml", "references/evals.yml", "references/evals.json")
 
 
 def is_agent_visible(path: str) -> bool:
-    """Whether a file of a skill folder is handed to the agent: evals, ground truth, manifests and ``.git`` are not."""
+    """Whether a file of a skill folder is handed to the agent: evals, ground truth, manifests and ``.git`` are not.
+
+    Names hide a file only where such files are looked for: at the skill's root and in folders of evals. Whoever uses the
+    skill gets ``references/manifest.json`` too, so the agent under test gets it.
+    """
     # Some file systems and all readers of evals take ``Evals/EVALS.JSON`` for the same file.
     parts = path.casefold().split("/")
     if ".git" in parts or parts[0] in JUDGING_FOLDERS or parts[0] in (".claude-plugin", ".codex-plugin"):
         return False
+    if len(parts) > 1 and _EVALS_FOLDERS.isdisjoint(parts[:-1]):
+        return "/".join(parts) not in _JUDGING_PLACES
     name = parts[-1]
     return not (name in _JUDGING_NAMES or name.endswith(JUDGING_SUFFIXES) or name.endswith(".cases.md"))
 

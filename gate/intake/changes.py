@@ -1,8 +1,8 @@
 """From two commits to the skills that changed between them (cases/README.md A5, B 33, B 35).
 
 A skill is a folder with a SKILL.md, in any spelling of case; its identity is its path. A SKILL.md below another skill
-belongs to the outer skill. Any file in a skill folder changes the skill, and so does a file outside that its SKILL.md
-points to: agents follow ``../`` (cases/README.md A3: 455 of 13,373 skills do so).
+belongs to the outer skill. Any file in a skill folder changes the skill, and so does a file outside that a text or a link
+of it leads to: agents follow ``../`` (cases/README.md A3: 455 of 13,373 skills do so).
 
 Only what the differences touch is looked at: of head's tree, the places of its SKILL.md files.
 """
@@ -15,7 +15,8 @@ import posixpath
 import re
 import urllib.parse
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gate.domain.findings import Finding, Level
@@ -29,6 +30,8 @@ from gate.domain.skill import (
     SkillChange,
     is_agent_visible,
 )
+from gate.intake.body import PROGRAMS
+from gate.intake.mentions import Mentions
 from gate.intake.notes import Notes, joined, short, shown
 from gate.intake.shipped import Holdings, shipped
 from gate.intake.skill import is_skill_md, name_of
@@ -52,6 +55,25 @@ _PASSIVE = re.compile(r"(licen[cs]e|copying|notice|readme)([-._].*)?", re.IGNORE
 _CONTAINER = "skills"
 """Below a folder of this name a SKILL.md is a skill of its own, also where the repository's root is one too."""
 _LISTED = 10
+_LINKS = 10
+"""Links to links that are followed."""
+_LEADING = (".md", ".mdx", ".markdown", ".txt", ".rst", ".adoc", ".yaml", ".yml", ".toml", ".json", *PROGRAMS)
+_NO_TEXT = (
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".webp",
+    ".pdf",
+    ".zip",
+    ".docx",
+    ".xlsx",
+    ".pptx",
+    ".woff",
+    ".woff2",
+    ".ttf",
+    ".otf",
+)
 _AT_ONCE = 200
 """SKILL.md files in memory at the same time (the largest real one has 294 KB)."""
 
@@ -78,6 +100,8 @@ class Changes(NamedTuple):
     """Deleted skill -> the sentence that says where it went, where it still is in the tree but is no live skill."""
     base: Folders | None = None
     """None: nothing was compared."""
+    linked: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Skill, as it is shown -> changed files outside of it that its texts or links lead to, as they are shown, sorted."""
 
 
 def folders_in(tree: Holdings, mds: Collection[str], ignore: Sequence[str] = ()) -> tuple[Folders, frozenset[str]]:
@@ -219,6 +243,7 @@ class _Comparison:
             raw,
             hidden,
             self._base,
+            {shown(folder): tuple(sorted(map(shown, files))) for folder, files in linked.items()},
         )
 
     def _touched(self) -> dict[str, set[str]]:
@@ -281,39 +306,68 @@ class _Comparison:
                         found.setdefault(owner, set()).add(path)
 
     def _linked(self, touched: Mapping[str, set[str]]) -> dict[str, set[str]]:
-        """Skill folder -> changed files outside it that its SKILL.md points to."""
+        """Skill folder -> changed files outside it that one of its texts or links leads to."""
         changed = {side for _, path, old in self._changed for side in (path, old) if side is not None}
-        if not changed:
+        staying = self._head.live & self._base.live
+        if not changed or not staying:
             return {}
-        blobs: dict[str, str] = {}
-        for folder in self._head.live & self._base.live:
-            path = _skill_mds(self._mds_of(folder), folder)[0]
-            mode, blob = self._mds[path]
-            if mode in (REGULAR, EXECUTABLE):
-                blobs[folder] = blob
         found: dict[str, set[str]] = {}
-        ordered = sorted(blobs)
-        for some in (ordered[at : at + _AT_ONCE] for at in range(0, len(ordered), _AT_ONCE)):
-            contents = self._repo.blobs([blobs[folder] for folder in some])
-            for folder in some:
-                data = contents[blobs[folder]]
-                if b"../" not in data and folder != ".":
-                    continue
-                outside = {
-                    path
-                    for target in outside_targets(data.decode("utf-8", "surrogateescape"), folder)
-                    for path in _at_or_below(target, changed, folder, self._head.live)
-                    if path not in touched.get(folder, ())
-                }
-                if outside:
-                    found[folder] = outside
-                    names = ", ".join(short(shown(path), 60) for path in sorted(outside)[:_LISTED])
-                    self._notes.add(
-                        Level.WARNING, "linked", f"the skill points to {names}, which changed and lies outside its folder; "
-                        "the agent under test does not get it", path=_skill_mds(self._mds_of(folder), folder)[0],
-                        remedy="Keep what a skill needs in its own folder.",
-                    )  # fmt: skip
+        for folder, target, whole in (*self._written(staying), *self._link_targets(staying)):
+            outside = {
+                path
+                for path in _at_or_below(target, changed, folder, () if whole else self._head.live)
+                if path not in touched.get(folder, ())
+            }
+            if outside:
+                found.setdefault(folder, set()).update(outside)
         return found
+
+    def _written(self, folders: Collection[str]) -> Iterator[tuple[str, str, bool]]:
+        """(skill folder, path outside of it that a text of it names, False). What only the root's own SKILL.md can name is
+        looked for in no other text: everything lies inside its folder."""
+        owners: dict[str, set[tuple[str, str]]] = {}
+        for folder in sorted(folders):
+            entries = [(self._mds[path], path) for path in _skill_mds(self._mds_of(folder), folder)[:1]]
+            if folder != ".":
+                entries += [
+                    ((mode, blob), path)
+                    for path, mode, blob in self._tree.below(folder)
+                    if _is_text(path, folder) and owner_of(path, self._head.live) == folder
+                ]
+            for (mode, blob), path in entries:
+                if mode in (REGULAR, EXECUTABLE):
+                    # A text names files from the skill's folder or from its own: agents try both.
+                    owners.setdefault(blob, set()).update(
+                        (folder, place) for place in (folder, posixpath.dirname(path) or ".")
+                    )
+        ordered = sorted(owners)
+        for some in (ordered[at : at + _AT_ONCE] for at in range(0, len(ordered), _AT_ONCE)):
+            for blob, data in self._repo.blobs(some).items():
+                # Few lines lead upwards, and to look for two dots is far cheaper than to look for paths.
+                upward = b"\n".join(line for line in data.split(b"\n") if b"../" in line) if b"../" in data else b""
+                for folder, place in owners[blob]:
+                    seen = data if folder == "." else upward
+                    for target in (
+                        outside_targets(seen.decode("utf-8", "surrogateescape"), folder, place) if seen else ()
+                    ):
+                        yield folder, target, False
+
+    def _link_targets(self, folders: Collection[str]) -> Iterator[tuple[str, str, bool]]:
+        """(skill folder, path outside of it that a symbolic link in it leads to, True). Links to links are followed."""
+        links = dict(self._tree.links())
+        for start in links:
+            folder = owner_of(start, folders)
+            if folder is None:
+                continue
+            path = start
+            for _ in range(_LINKS):
+                if path not in links:
+                    break
+                path = posixpath.normpath(posixpath.join(posixpath.dirname(path), links[path]))
+                if path.startswith(("../", "/")) or path in ("..", "."):
+                    break
+                if owner_of(path, folders) != folder or path in folders:
+                    yield folder, path, True
 
     def _copies(self, added: Sequence[str]) -> None:
         """A new skill whose SKILL.md stands elsewhere too, byte for byte."""
@@ -387,16 +441,26 @@ class _Comparison:
         return found
 
     def _visible(self, folder: str, files: Iterable[str]) -> bool:
-        """Whether something changed that an agent reads or that judges it; a README counts where SKILL.md names it."""
-        names = [path if folder == "." else path.removeprefix(f"{folder}/") for path in files]
+        """Whether something changed that an agent reads or that judges it; what is read by nobody on its own, like a
+        README or a manifest, counts where a text of the skill names it, and where it can be run."""
+        start = "" if folder == "." else f"{folder}/"
+        names = [path.removeprefix(start) for path in files]
         if any(_counts(name) for name in names):
             return True
-        passive = [name for name in names if _is_passive(name)]
-        if not passive:
-            return False
-        ids = [self._mds[path][1] for path in _skill_mds(self._mds_of(folder), folder)[:1]]
-        text = b"".join(self._repo.blobs(ids).values()).decode("utf-8", "replace")
-        return any(name in text for name in passive)
+        entries = {
+            path.removeprefix(start): (mode, blob)
+            for path, mode, blob in self._tree.below(folder)
+            if owner_of(path, self._head.live) == folder
+        }
+        if any(entries.get(name, ("", ""))[0] not in ("", REGULAR) for name in names):
+            return True
+        ids = {
+            blob
+            for name, (mode, blob) in entries.items()
+            if mode in (REGULAR, EXECUTABLE) and is_agent_visible(name) and not name.lower().endswith(_NO_TEXT)
+        }
+        mentions = Mentions(self._repo.blobs(sorted(ids)).values())
+        return any(mentions.of(name) for name in names)
 
     def _say(self, skills: Sequence[SkillChange]) -> None:
         """Ignored folders, submodules and links that changed: never passed over."""
@@ -453,27 +517,38 @@ def _change(
 
 
 def _counts(name: str) -> bool:
-    if is_suite_file(name) or name.split("/", maxsplit=1)[0] in JUDGING_FOLDERS:
+    if is_suite_file(name) or name.casefold().split("/", maxsplit=1)[0] in JUDGING_FOLDERS:
         return True
     return is_agent_visible(name) and not _is_passive(name)
 
 
 def _is_passive(name: str) -> bool:
-    return "/" not in name and _PASSIVE.fullmatch(name) is not None
+    return "/" not in name and _PASSIVE.fullmatch(name) is not None and _ends_as_prose(name)
 
 
-def outside_targets(text: str, folder: str) -> set[str]:
-    """Repository-relative paths outside a skill folder that its SKILL.md names, in links, code or prose.
+def _ends_as_prose(name: str) -> bool:
+    return "." not in name or name.lower().endswith((".md", ".mdx", ".markdown", ".txt", ".rst", ".adoc"))
+
+
+def _is_text(path: str, folder: str) -> bool:
+    """Whether a file of a skill is a text that leads an agent on, by its name."""
+    name = path.removeprefix(f"{folder}/")
+    lower = name.lower()
+    return is_agent_visible(name) and ("." not in posixpath.basename(lower) or lower.endswith(_LEADING))
+
+
+def outside_targets(text: str, folder: str, place: str | None = None) -> set[str]:
+    """Repository-relative paths outside a skill folder that a text of it names, in links, code or prose, from ``place``
+    (a folder; None: the skill's).
 
     For the root skill: everything that it names, as skills of their own lie inside its folder.
     """
     found = set()
     pattern = _NAMED if folder == "." else _UPWARD
-    for match in pattern.finditer(text):
-        written = match.group(1) or match.group(2)
+    for written in {one or two for one, two in pattern.findall(text)}:
         for form in {written, urllib.parse.unquote(written, errors="surrogateescape")}:
             name = re.split(r"[#?]", form, maxsplit=1)[0].rstrip(".,;:!")
-            target = posixpath.normpath(posixpath.join(folder, name))
+            target = posixpath.normpath(posixpath.join(folder if place is None else place, name))
             if (
                 not target.startswith(("../", "/"))
                 and target not in ("..", ".")

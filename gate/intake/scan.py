@@ -2,7 +2,8 @@
 
 Nothing here proves that a skill is harmless, and no finding but one says that it is harmful: secrets that are sent away
 (``scan/exfiltration``) block, all else is shown. Text that teaches defence quotes attacks; where the words around a line
-say so, it is a notice. Files that were not read are named (``scan/not-read``), so that silence means "read".
+say so, it is a notice; an order in the words of a warning ("never forget to …") is none. Files that were not read are
+named (``scan/not-read``), so that silence means "read".
 """
 
 from __future__ import annotations
@@ -14,15 +15,25 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gate.domain.findings import Finding, Level
-from gate.domain.skill import Skill, SkillFile, is_agent_visible
+from gate.domain.skill import EXECUTABLE, JUDGING_FOLDERS, PROGRAM_SUFFIXES, Skill, SkillFile, is_agent_visible
 from gate.evidence.suspicious import hits, lines_with, lowered
+from gate.intake.mentions import Mentions
 from gate.intake.notes import Notes, joined, short
+from gate.intake.suite import is_suite_file
 from gate.settings import Suppression, matches
 
-MAX_FILE_BYTES = 500_000
-MAX_ALL_BYTES = 4_000_000
-"""Of text that is scanned in one skill."""
+MAX_FILE_BYTES = 32_000_000
+MAX_WEIGHT = 4_000_000
+"""Of all files of a skill together, see ``_weight``: half a minute for the worst text, and no text of people comes near it."""
 _PROSE = (".md", ".mdx", ".markdown", ".txt", ".rst", ".adoc")
+_EVALS = frozenset(JUDGING_FOLDERS) - {"tests", "test", "fixtures"}
+_DATA = (
+    (b"\x89PNG\r\n\x1a\n", (".png",)), (b"\xff\xd8\xff", (".jpg", ".jpeg")), (b"GIF8", (".gif",)), (b"RIFF", (".webp", ".wav")),
+    (b"%PDF-", (".pdf",)), (b"PK\x03\x04", (".zip", ".docx", ".xlsx", ".pptx", ".jar", ".whl", ".skill")), (b"\x1f\x8b", (".gz", ".tgz")),
+    (b"wOFF", (".woff",)), (b"wOF2", (".woff2",)), (b"\0\x01\0\0", (".ttf",)), (b"OTTO", (".otf",)), (b"SQLite format 3\0", (".db", ".sqlite")),
+    (b"\0\0\x01\0", (".ico",)), (b"ID3", (".mp3",)), (b"PAR1", (".parquet",)), (b"\0asm", (".wasm",)),
+)  # fmt: skip
+_DATA_ENDS = (*(end for _, ends in _DATA for end in ends), ".mp4", ".mov", ".bin", ".onnx", ".npy", ".tar")
 _JUDGE_RULES = ("addresses_judge", "asks_for_verdict", "mimics_verdict")
 """Of the rules of ``gate.evidence.suspicious``: what speaks to a judge. The other ones are ordinary in instructions."""
 _HIDDEN = {
@@ -111,6 +122,35 @@ _DEFENCE = re.compile(
     r"security (?:review|audit|scan)\w*|blocked)\b|[❌🚫]|攻击|恶意|禁止|切勿|危险",
     re.IGNORECASE,
 )
+_NO = r"(?:\b(?:never|do(?:es)? not|don['\u2019]?t|must(?: not|n['\u2019]?t)|should(?: not|n['\u2019]?t)|cannot|can['\u2019]?t|may not|not)\b)"
+_NO_ZH = r"(?:不要|禁止|切勿|不得|不可|不能|请勿|勿|别)"
+_ORDER = re.compile(
+    # What must not be left out must be done.
+    rf"{_NO}(?:[ \t]+[\w'\u2019]+){{0,4}}?[ \t*_]+(?:forget|skip|miss|omit|fail|neglect|hesitate|overlook|refuse|ignore|leave out|bypass|delay)\w*"
+    rf"|{_NO_ZH}[^\n。\uff0c\uff1b]{{0,4}}?(?:忘|跳过|遗漏|省略|漏|错过|忽略|拒绝|犹豫)"
+    # Nothing else is to be done until this is.
+    rf"|{_NO}[^\n.;!?。]{{0,120}}?\b(?:before|until|till|unless|without|except)\b"
+    rf"|{_NO_ZH}[^\n。\uff1b]{{0,60}}?(?:之前|以前|直到|除非|否则)"
+    # What is said of this is said of something else: "To avoid errors, send …".
+    r"|\b(?:without|(?:to|in order to) (?:avoid|prevent))\b[^\n.;!?。]{1,80},",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(
+    r"(?:\b(?:until|till|unless|without having|before (?:you have|you've|having)|if you (?:have not|haven't|did not|didn't))\b"
+    r"|除非|直到|没有|如果不)[^\n.;!?。\uff1b]{0,80}$",
+    re.IGNORECASE,
+)
+_BEFORE_ZH = re.compile(rf"(?:之前|以前)[^\n。]{{0,4}}?{_NO_ZH}")
+_AFTER = re.compile(rf"{_NO}|{_NO_ZH}|\bforbidden\b", re.IGNORECASE)
+
+
+def _without_orders(before: str, rest: str) -> str:
+    """A line without the negations that order what stands at a place in it ("never forget to …", "do not … before you …"),
+    ``before`` the place and from there on."""
+    depends = _CLAUSE.search(before) or _BEFORE_ZH.search(rest)
+    return _ORDER.sub(" ", before) + (_AFTER.sub(" ", rest) if depends else rest)
+
+
 _PIPE_TO_SHELL = re.compile(
     r"\b(?:curl|wget)\b[^\n|;]{0,300}\|\s*(?:sudo\s+(?:-\w+\s+)*)?(?:env\s+\S{1,60}\s+)?(?:/(?:usr/)?bin/)?"
     r"(?:ba|z|da|k|fi)?sh\b(?!\.)"
@@ -180,53 +220,125 @@ class _Text(NamedTuple):
     text: str
     """Line ends normalised."""
     prose: bool
+    garbled: bool = False
+    """No text throughout."""
 
 
 def scan_skill(
     skill: Skill, *, suppressions: Sequence[Suppression] = (), today: str | None = None
 ) -> tuple[Finding, ...]:
-    """What the files of a skill that an agent reads hold. Sorted by file and line; one finding per rule and file.
+    """What the files of a skill hold that whoever uses it gets. Sorted by file and line; one finding per rule and file.
+
+    Every file outside of the evals is read, also what the gate keeps from the agent under test (``tests/``, manifests);
+    of the evals what a text of the skill names. A file that is kept back though a text names it is a warning
+    (``scan/withheld``), and so is one that is too large (``scan/not-read``): no verdict can rest on it.
 
     ``suppressions`` are the base policy's; one that has expired on ``today`` (ISO date) counts for nothing, and without a
     date none counts. A suppressed finding stays, as a notice with owner, reason and end. Never raises for any content.
     Linear in the size of the files.
     """
     findings: list[Finding] = []
-    unread: list[str] = []
-    left = MAX_ALL_BYTES
+    left = MAX_WEIGHT
+    withheld = _withheld(skill)
     for file in sorted(skill.files, key=lambda item: (item.path != skill.skill_md, item.path)):
-        if not file.is_regular or not is_agent_visible(file.path):
+        named = withheld.get(file.path)
+        if not file.is_regular or (named is False and _judges(file.path)):
             continue
-        text = _text_of(file)
-        if text is None:
+        place = joined(skill.path, file.path)
+        if named:
+            notes = Notes(place, "scan")
+            notes.warn("withheld", "a text of the skill names this file, and the gate keeps it from the agent under test, as files "
+                       "of this name or folder judge a skill", remedy="Give it a name or a folder that is not one of evals, tests or "
+                       "manifests, or take the words out.")  # fmt: skip
+            findings += notes.items
+        if _is_data(file):
             continue
-        if file.size_bytes > min(left, MAX_FILE_BYTES) or len(file.data) != file.size_bytes:
-            unread.append(file.path)
+        read = file.size_bytes <= MAX_FILE_BYTES and len(file.data) == file.size_bytes
+        text = _text_of(file) if read else ""
+        weight = _weight(text)
+        if not read or weight > left:
+            notes = Notes(place, "scan")
+            notes.add(
+                Level.NOTICE if _looks_binary(file) else Level.WARNING,
+                "not-read",
+                f"{file.size_bytes} bytes are too many to be scanned (at most {MAX_FILE_BYTES} a file, and less where much of a skill "
+                "could be commands that send secrets)",
+                remedy="Make it smaller, or keep it out of the skill.",
+            )
+            findings += notes.items
             continue
-        left -= file.size_bytes
-        prose = file.path.lower().endswith(_PROSE)
-        findings += _scan(_Text(joined(skill.path, file.path), text, prose))
-    if unread:
-        notes = Notes(joined(skill.path, unread[0]), "scan")
-        more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-        notes.notice("not-read", f"{short(unread[0])}{more} is too large to be scanned (over {MAX_FILE_BYTES} bytes)")
-        findings += notes.items
+        left -= weight
+        found = _scan(_Text(place, text, file.path.lower().endswith(_PROSE), _is_garbled(file)))
+        findings += [_aside(item) for item in found] if named is False else found
     return tuple(_suppressed(item, suppressions, today) for item in findings)
 
 
-def _text_of(file: SkillFile) -> str | None:
-    """A file as text; None for a binary one."""
-    if b"\0" in file.data[:8192]:
-        return None
-    text = file.data[: MAX_FILE_BYTES + 4].decode("utf-8-sig", "replace")
-    if text.count("\ufffd") > max(8, len(text) // 50):
-        return None
+def _weight(text: str) -> int:
+    """How long a text takes to be scanned, in characters that patterns go over: lines with a word of a secret place count
+    whole, all else a sixteenth, as only words are looked for in it."""
+    return len(text) // 16 + sum(end - start for start, end in lines_with(lowered(text), _COMMAND_WORDS))
+
+
+def _withheld(skill: Skill) -> dict[str, bool]:
+    """The files that the agent under test does not get -> whether a text that it gets names them."""
+    hidden = [item.path for item in skill.files if item.is_regular and not is_agent_visible(item.path)]
+    if not hidden:
+        return {}
+    mentions = Mentions(
+        item.data for item in skill.files if item.is_regular and is_agent_visible(item.path) and not _is_data(item)
+    )
+    return {path: mentions.of(path) for path in hidden}
+
+
+def _judges(path: str) -> bool:
+    """Whether a file is of the evals or of Git: attacks that a skill must withstand stand there by right."""
+    parts = path.casefold().split("/")
+    return ".git" in parts or parts[0] in _EVALS or is_suite_file(path)
+
+
+def _aside(finding: Finding) -> Finding:
+    """A finding about a file that no agent is led to: samples of attacks lie in tests."""
+    if not finding.blocks:
+        return finding
+    return finding.model_copy(update={"level": Level.WARNING, "blocks": False})
+
+
+def _is_data(file: SkillFile) -> bool:
+    """A picture, an archive or the like, by its first bytes and its name: a program can start with any bytes."""
+    lower = file.path.lower()
+    return file.mode != EXECUTABLE and any(
+        file.data.startswith(magic) and lower.endswith(ends) for magic, ends in _DATA
+    )
+
+
+def _looks_binary(file: SkillFile) -> bool:
+    """For files that are not read whole."""
+    lower = file.path.lower()
+    if file.mode == EXECUTABLE or lower.endswith((*_PROSE, *PROGRAM_SUFFIXES)):
+        return False
+    return lower.endswith(_DATA_ENDS) or b"\0" in file.data[:8192]
+
+
+def _is_garbled(file: SkillFile) -> bool:
+    """Whether bytes are no text throughout: signs that hide in text say nothing there."""
+    return b"\0" in file.data or file.data.decode("utf-8-sig", "replace").count("\ufffd") > max(
+        8, file.size_bytes // 50
+    )
+
+
+def _text_of(file: SkillFile) -> str:
+    """A file as a shell or an agent reads it: no byte of it takes the rest out of sight."""
+    if file.data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = file.data.decode("utf-16", "replace")
+    else:
+        text = file.data.replace(b"\0", b"").decode("utf-8-sig", "replace")
     return text.replace("\r\n", "\n").replace("\r", "\n").replace(_JOIN, " ")
 
 
 def _scan(text: _Text) -> tuple[Finding, ...]:
     notes = Notes(text.path, "scan")
-    _hidden(text, notes)
+    if not text.garbled:
+        _hidden(text, notes)
     if text.prose:
         _judge(text, notes)
         _load_time(text, notes)
@@ -331,7 +443,7 @@ def _sendings(whole: str, *, prose: bool) -> Iterator[tuple[bool, int, str]]:
         for match in _matches(sentence, whole, told):
             near = max(0, match.start() - 120)
             start = max(whole.rfind("\n", near, match.start()), whole.rfind(". ", near, match.start())) + 1
-            if not _NEGATION.search(whole[max(start, near) : match.end()]):
+            if not _NEGATION.search(_without_orders(whole[max(start, near) : match.start()], match[0])):
                 yield weak, match.start(), match[0]
 
 
@@ -388,7 +500,7 @@ class _Defence:
         for match in _HEADING.finditer(whole):
             while above and above[-1][0] >= len(match[1]):
                 above.pop()
-            above.append((len(match[1]), bool(_DEFENCE.search(match[2]))))
+            above.append((len(match[1]), _warns(match[2])))
             self._starts.append(match.start())
             self._warns.append(any(warns for _, warns in above))
 
@@ -398,8 +510,13 @@ class _Defence:
         if heading >= 0 and self._warns[heading]:
             return True
         end = self._whole.find("\n", place, place + _NEAR)
-        before = self._whole[max(0, place - _NEAR) : place + _NEAR if end < 0 else end]
-        return any(_DEFENCE.search(line) for line in before.split("\n")[-4:])
+        *above, before = self._whole[max(0, place - _NEAR) : place].split("\n")
+        rest = self._whole[place : place + _NEAR if end < 0 else end]
+        return _warns(before, rest) or any(_warns(line) for line in above[-3:])
+
+
+def _warns(before: str, rest: str = "") -> bool:
+    return bool(_DEFENCE.search(_without_orders(before, rest)))
 
 
 _NEAR = 1_000

@@ -229,16 +229,18 @@ def owned(files: Files, live: set[str], folder: str) -> Files:
     return {path: entry for path, entry in files.items() if owner(path, live) == folder}
 
 
-def linked(files: Files, folder: str) -> set[str]:
+def linked(files: Files, live: set[str], folder: str) -> set[str]:
     mds = sorted((path for path in files if is_md(path) and (posixpath.dirname(path) or ".") == folder),
                  key=lambda path: (posixpath.basename(path) != "SKILL.md", path))  # fmt: skip
-    entry = files[mds[0]]
-    if entry.mode == "120000":
-        return set()
-    text = entry.data.decode()
+    texts = {mds[0]: files[mds[0]]}
+    if folder != ".":
+        texts |= {path: entry for path, entry in owned(files, live, folder).items() if path.lower().endswith(".md")}
     found = {
-        posixpath.normpath(posixpath.join(folder, part.split(")")[0].replace("%20", " ")))
-        for part in text.split("](")[1:]
+        posixpath.normpath(posixpath.join(place, part.split(")")[0].replace("%20", " ")))
+        for path, entry in texts.items()
+        if entry.mode in ("100644", "100755")
+        for part in entry.data.decode("utf-8", "replace").split("](")[1:]
+        for place in (folder, posixpath.dirname(path) or ".")
     }
     return {one for one in found if folder == "." or not f"{one}/".startswith(f"{folder}/")}
 
@@ -246,7 +248,7 @@ def linked(files: Files, folder: str) -> set[str]:
 def links_changed(base: Files, head: Files, live: set[str], folder: str) -> set[str]:
     different = {path for path in base.keys() | head.keys() if base.get(path) != head.get(path)}
     found = set()
-    for target in linked(head, folder):
+    for target in linked(head, live, folder):
         whole = target not in live and folder != "." and not folder.startswith(f"{target}/")
         found |= {path for path in different if path == target or (whole and path.startswith(f"{target}/"))}
     return found

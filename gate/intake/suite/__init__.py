@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from gate.domain.findings import Finding, Level
 from gate.domain.skill import Skill, SkillFile
-from gate.domain.suite import Case, Suite, SuiteSource, TriggerCase
-from gate.intake.notes import Notes, joined, short
+from gate.domain.suite import UNWRITTEN_PROMPT, Case, Suite, SuiteSource, TriggerCase
+from gate.intake.notes import Notes, counted, joined, short
 from gate.intake.suite import (
     agent_crucible,
     axis,
@@ -154,8 +154,11 @@ def read_evals(skill: Skill, outside: Sequence[Skill] = ()) -> Reading:
     read: list[tuple[Source, Read]] = []
     for room in (skill, *outside):
         found, said = _Room(room, skill, inside=room is skill).read()
-        read += found
         findings += said
+        for source, result in found:
+            written, unwritten = _written(source, result)
+            read.append((source, written))
+            findings += unwritten
     if not read:
         return Reading(None, tuple(findings))
     notes = Notes(read[0][0].path, "suite")
@@ -191,6 +194,26 @@ def read_evals(skill: Skill, outside: Sequence[Skill] = ()) -> Reading:
         sources=sources,
     )
     return Reading(suite, tuple(findings), found_triggers, sources)
+
+
+def _written(source: Source, result: Read) -> tuple[Read, tuple[Finding, ...]]:
+    """Without the cases of a skeleton that nobody has written yet, and a finding for each: a run of one would be a number
+    about a question that nobody asks."""
+    missing = [case for case in result.cases if _is_unwritten(case, generated=result.generated)]
+    notes = Notes(joined(source.skill.path, source.file.path), "suite")
+    for case in missing:
+        notes.error(
+            "unwritten",
+            f'the prompt of case "{short(case.eval_id, 60)}" is still the TODO of a skeleton, so the case is not run',
+            line=case.line,
+            remedy="Write what somebody would ask who has not heard of the skill, then remove the line generated.",
+        )
+    return result._replace(cases=tuple(case for case in result.cases if case not in missing)), notes.all()
+
+
+def _is_unwritten(case: Case, *, generated: bool) -> bool:
+    prompt = case.prompt.strip()
+    return prompt.startswith(UNWRITTEN_PROMPT) or (generated and prompt.startswith("TODO:"))
 
 
 class _Room:
@@ -387,7 +410,7 @@ def _united(read: Sequence[tuple[Source, Read]], notes: Notes) -> tuple[tuple[Ca
             ids = ", ".join(f'"{short(eval_id, 40)}"' for eval_id in twice[:10])
             notes.notice(
                 "same-id",
-                f"{len(twice)} cases of {source.file.path} have ids that {owners[twice[0]].file.path} uses too, which "
+                f"{counted(len(twice), 'id')} of cases in {source.file.path} {'is' if len(twice) == 1 else 'are'} used by {owners[twice[0]].file.path} too, which "
                 f"wins: {ids}",
                 remedy="Use different ids to keep both.",
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from gate.domain.findings import Finding, Level
 from gate.domain.skill import Skill, SkillFile, slug_of, tree_digest
-from gate.intake.notes import Notes, shown
+from gate.intake.notes import Notes, counted, shown
 from gate.intake.suite import Reading, is_suite_name, read_evals
 
 MAX_ORPHANS = 200
@@ -23,7 +23,7 @@ def orphans(
     """
     if "." in owned:
         return
-    rooms = {posixpath.dirname(path) for path in paths if is_suite_name(path)}
+    rooms = {posixpath.dirname(path) for path in paths if is_suite_name(path) and not _is_forge_settings(path)}
     free = sorted(room for room in rooms if room and not _inside(room, owned) and not _inside(room, tied))
     for room in free[:MAX_ORPHANS]:
         parent = (
@@ -35,10 +35,17 @@ def orphans(
             notes.notice(
                 "no-skill",
                 "these evals are in no skill's folder and tied to none by name, so nothing is judged by them; they hold "
-                f"{len(reading.suite.cases) if reading.suite else 0} cases and {len(reading.triggers)} trigger cases",
+                f"{counted(len(reading.suite.cases) if reading.suite else 0, 'case')} and "
+                f"{counted(len(reading.triggers), 'trigger case')}",
                 remedy="Put them into the skill's folder, or into a folder of its name below tests/ or evals/.",
             )
             yield room, reading._replace(findings=(*notes.items, *(_harmless(item) for item in reading.findings)))
+
+
+def _is_forge_settings(path: str) -> bool:
+    """Whether a file is below ``.github``, where policy and workflows have names like suites; ``.github/skills`` holds skills."""
+    parts = path.split("/")[:-1]
+    return any(part == ".github" and parts[at : at + 1] != ["skills"] for at, part in enumerate(parts, 1))
 
 
 def _inside(folder: str, others: Collection[str]) -> bool:

@@ -263,7 +263,7 @@ def test_a_changed_file_that_skill_md_points_to_outside_its_folder_changes_the_s
     found = changes(base, {**base, "skills/shared/common.md": "2"})
     assert (only(found).path, only(found).changed_files) == ("skills/a", ("skills/shared/common.md",))
     assert only(found).agent_visible
-    assert [(item.rule, item.path) for item in found.findings] == [("changes/linked", "skills/a/SKILL.md")]
+    assert found.linked == {"skills/a": ("skills/shared/common.md",)}
 
 
 def test_a_changed_file_in_another_skill_that_this_one_points_to_changes_both() -> None:

@@ -251,8 +251,8 @@ def test_deleting_a_skill_whose_suite_cannot_be_read_needs_a_waiver_too() -> Non
     broken = {**BASE, "skills/a/SKILL.md": "no front matter"}
     skill = only(a_story({"skills/b/SKILL.md": md("b")}, broken))
     assert skill.change.kind is ChangeKind.DELETED
-    assert skill.suite_removals == (
+    assert skill.suite_removals == ("The skill is deleted with its suite (1 case).",)
+    bad_suite = {**BASE, "skills/a/evals/evals.json": "[{"}
+    assert only(a_story({"skills/b/SKILL.md": md("b")}, bad_suite)).suite_removals == (
         "The skill is deleted with its suite (it cannot be read, so its cases are not counted).",
     )
-    bad_suite = {**BASE, "skills/a/evals/evals.json": "[{"}
-    assert only(a_story({"skills/b/SKILL.md": md("b")}, bad_suite)).suite_removals

@@ -93,7 +93,7 @@ def test_explain_suite_prints_what_each_case_became(folder: Path) -> None:
     assert "could be exact: - {kind: response_word_count, max: 5}" in lines
     assert any(line.endswith("should not open the skill: Draw a cat") for line in lines)
     assert "\x1b" not in output, "what a file holds steers no terminal"
-    assert lines[-1] == "1 skills, 1 eval cases, 0 unusable", "evals of no skill make none unusable"
+    assert lines[-1] == "1 skill, 1 eval case, 0 unusable", "evals of no skill make none unusable"
     _, output = run_check(str(folder))
     assert "check c1" not in output
     assert "suite/no-skill" in output

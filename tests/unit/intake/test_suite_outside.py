@@ -49,6 +49,22 @@ def test_evals_in_a_folder_of_the_same_name_belong_to_the_skill(tmp_path: Path) 
     assert found["plugins/math/skills/texts"].suite is None
 
 
+def test_what_a_forge_keeps_in_its_folder_is_no_suite_whatever_its_name_and_evals_of_skills_there_are(
+    tmp_path: Path,
+) -> None:
+    suite = "version: 1\ncases: [{id: a, prompt: Add., expectations: [It adds.]}]\n"
+    for name in (
+        "skills/sums/SKILL.md", ".github/skill-gate.yml", ".github/workflows/skill-gate.yml", ".github/evals.yaml",
+        "vendor/.github/workflows/eval.yaml", ".github/skills/gone/evals/skill-gate.yaml",
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(a_skill_md("sums") if name.endswith(".md") else suite, encoding="utf-8")
+    found = [item for item in check_folder(tmp_path, orphans=True) if item.orphan]
+    assert [item.path for item in found] == [f"{tmp_path}/.github/skills/gone/evals"]
+    assert "1 case and 0 trigger cases" in found[0].findings[0].message
+
+
 def test_of_two_skills_with_one_name_the_one_nearer_by_path_is_meant() -> None:
     paths = ["a/skills/x/SKILL.md", "b/skills/x/SKILL.md", "tests/b/x/eval.yaml", "evals/x/eval.yaml"]
     outside = Outside(paths, {"a/skills/x", "b/skills/x"})
