@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -96,6 +97,17 @@ class Waiver(Value):
     expires: str
     """ISO date; past it the waiver counts for nothing."""
     reason: str = ""
+
+    def accepts(self, rule: str, skill: str, run_date: str) -> bool:
+        """Whether it accepts this rule for this skill on an ISO date; False where it has ended or its end is no date."""
+        return (self.rule, self.skill) == (rule, skill) and self.holds_on(run_date)
+
+    def holds_on(self, run_date: str) -> bool:
+        """Whether it has not ended by an ISO date."""
+        try:
+            return date.fromisoformat(self.expires) >= date.fromisoformat(run_date)
+        except ValueError:
+            return False
 
 
 class Suppression(Value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gate import statistics
@@ -17,6 +17,7 @@ from gate.decision.triage import (
     tally,
     usable_runs,
 )
+from gate.decision.triggering import is_trigger
 from gate.decision.vetoes import found_by_code, open_reports
 from gate.decision.wording import case_names, charge_sentence, run_numbers
 from gate.domain.base import Severity, six_digits
@@ -82,17 +83,27 @@ def _case_charges(case: CaseRecord) -> tuple[Charge, ...]:
 
 
 @remembered
-def lost_and_won(look: Look, arm: Arm, *, confirm: bool) -> tuple[list[CaseRecord], list[CaseRecord]]:
+def lost_and_won(
+    cases: tuple[CaseRecord, ...], arm: Arm, *, confirm: bool
+) -> tuple[tuple[CaseRecord, ...], tuple[CaseRecord, ...]]:
     """Cases that the other arm passes and head does not, and the other way round."""
-    lost: list[CaseRecord] = []
-    won: list[CaseRecord] = []
-    for case in look.runnable:
-        verdicts = _pair_verdicts(case, arm, confirm)
-        if verdicts == (False, True):
-            lost.append(case)
-        elif verdicts == (True, False):
-            won.append(case)
-    return lost, won
+    return _sorted_out(cases, [_pair_verdicts(case, arm, confirm) for case in cases])
+
+
+@remembered
+def shut_and_opened(
+    cases: tuple[CaseRecord, ...], *, confirm: bool
+) -> tuple[tuple[CaseRecord, ...], tuple[CaseRecord, ...]]:
+    """Cases in which base is opened and head is not, and the other way round (for trigger queries: as they should be)."""
+    return _sorted_out(cases, [_pair_openings(case, confirm) for case in cases])
+
+
+def _sorted_out(
+    cases: tuple[CaseRecord, ...], verdicts: Sequence[tuple[bool | None, bool | None]]
+) -> tuple[tuple[CaseRecord, ...], tuple[CaseRecord, ...]]:
+    pairs = list(zip(cases, verdicts, strict=True))
+    lost = tuple(case for case, verdict in pairs if verdict == (False, True))
+    return lost, tuple(case for case, verdict in pairs if verdict == (True, False))
 
 
 @remembered_of_runs
@@ -102,37 +113,137 @@ def _pair_verdicts(case: CaseRecord, arm: Arm, confirm: bool) -> tuple[bool | No
     return passed_over(case, heads), passed_over(case, others)
 
 
-def tested_arms(look: Look) -> list[Arm]:
-    """The arms that head is tested against: the family of Holm's correction, whatever the results are."""
+@remembered_of_runs
+def _pair_openings(case: CaseRecord, confirm: bool) -> tuple[bool | None, bool | None]:
+    """The same of whether the skill is opened, over as many completed runs of the one as of the other: with more runs on
+    one side a skill that is opened now and then would seem to lose."""
+    if is_trigger(case):
+        return _pair_verdicts(case, Arm.BASE_SKILL, confirm)
+    arms = paired_runs(case, Arm.WITH_SKILL, Arm.BASE_SKILL, confirm=confirm)
+    heads, bases = ([run.record.metrics.activated for run in runs if run.record.completed] for runs in arms)
+    both = min(len(heads), len(bases))
+    if not both:
+        return None, None
+    head, base = sum(heads[:both]), sum(bases[:both])
+    return head >= base, base >= head
+
+
+@dataclass(frozen=True)
+class _SignTest:
+    """Head against another arm over distinct cases."""
+
+    arm: Arm
+    opening: bool
+    lost: tuple[CaseRecord, ...]
+    p: float
+    """The larger one of before and after the confirm runs."""
+    least: float
+    """The smallest p that it could have had."""
+    won: int
+    known: bool
+    """Whether it is over the cases of the base suite only."""
+
+
+@remembered
+def _sign_tests(look: Look) -> tuple[_SignTest, ...]:
+    """Every sign test by which this skill could be blocked, whatever the results are.
+
+    Each is over the cases of the base suite, so that no case which head brings along outweighs a lost one; where these have
+    too few untied cases to show anything at all, it is over all. Which ones are untied says nothing about who is better, so
+    this choice costs no error.
+    """
     arms = (Arm.BASE_SKILL, Arm.WITHOUT_SKILL)
-    return [arm for arm in arms if any(usable_runs(case, arm) for case in look.runnable)]
+    tested = [arm for arm in arms if any(usable_runs(case, arm) for case in look.runnable)]
+    tests = [_sign_test(look, arm, opening=False) for arm in tested]
+    opening = _sign_test(look, Arm.BASE_SKILL, opening=True)
+    return (*tests, opening) if opening.least < 1 else tuple(tests)
+
+
+def _sign_test(look: Look, arm: Arm, *, opening: bool) -> _SignTest:
+    known, everything = (look.known_openings, look.openings) if opening else (look.known_work, look.work)
+    test = _over_cases(known, arm, opening=opening, known=known is not everything)
+    if known is everything or test.least <= BLOCKING_LEVEL:
+        return test
+    return _over_cases(everything, arm, opening=opening, known=False)
+
+
+def _over_cases(cases: tuple[CaseRecord, ...], arm: Arm, *, opening: bool, known: bool) -> _SignTest:
+    def counted(confirm: bool) -> tuple[tuple[CaseRecord, ...], tuple[CaseRecord, ...]]:
+        return shut_and_opened(cases, confirm=confirm) if opening else lost_and_won(cases, arm, confirm=confirm)
+
+    (lost, won), (lost_first, won_first) = counted(True), counted(False)
+    return _SignTest(
+        arm=arm,
+        opening=opening,
+        lost=lost,
+        p=max(
+            statistics.sign_test(len(lost), len(won)),
+            statistics.sign_test(len(lost_first), len(won_first)),
+        ),
+        least=max(
+            statistics.sign_test(len(lost) + len(won), 0),
+            statistics.sign_test(len(lost_first) + len(won_first), 0),
+        ),
+        won=len(won),
+        known=known,
+    )
+
+
+@dataclass(frozen=True)
+class _RateTest:
+    """That the rate over some cases is at least the threshold."""
+
+    failed: tuple[CaseRecord, ...]
+    passed: int
+    total: int
+    p: float
+    least: float
+    known: bool
+    """Whether it is over the cases only that base has too."""
+
+
+@remembered
+def _rate_tests(look: Look) -> tuple[_RateTest, ...]:
+    """The rate over the head suite, and over its cases that base has too, where head brings others along."""
+    series = [(look.head_cases, False)]
+    if look.known_cases is not look.head_cases:
+        series.append((look.known_cases, True))
+    tests = [_rate_test(cases, look.thresholds.threshold, known=known) for cases, known in series]
+    return tuple(test for test in tests if test is not None)
+
+
+def _rate_test(cases: tuple[CaseRecord, ...], threshold: float, *, known: bool) -> _RateTest | None:
+    """Of cases that are known to fail, with and without the confirm runs. A missing verdict must not make a red."""
+    measured = [case for case in cases if usable_runs(case, Arm.WITH_SKILL)]
+    if not measured:
+        return None
+    total = len(measured)
+    failed = tuple(case for case in measured if case_passed(case) is False)
+    failed_first = sum(case_passed(case, confirm=False) is False for case in measured)
+    return _RateTest(
+        failed=failed,
+        passed=sum(case_passed(case) is True for case in measured),
+        total=total,
+        p=max(
+            statistics.binomial_at_most(total - len(failed), total, threshold),
+            statistics.binomial_at_most(total - failed_first, total, threshold),
+        ),
+        least=statistics.binomial_at_most(0, total, threshold),
+        known=known,
+    )
 
 
 @remembered
 def tests_of(look: Look) -> Tests:
     """The p values by which this skill could be blocked, whatever they are: its part in the session's families."""
-    arms = tested_arms(look)
-
-    def worse(*, confirm: bool) -> Iterable[tuple[float, float]]:
-        """p of each arm, and the smallest one that it could have had."""
-        for arm in arms:
-            lost, won = lost_and_won(look, arm, confirm=confirm)
-            yield statistics.sign_test(len(lost), len(won)), statistics.sign_test(len(lost) + len(won), 0)
-
-    pairs = list(zip(worse(confirm=True), worse(confirm=False), strict=True))
-    signs = tuple(max(after[0], before[0]) for after, before in pairs)
-    least = tuple(max(after[1], before[1]) for after, before in pairs)
-    failed, failed_first, total = _failed_cases(look)
-    bound = None
-    if total:
-        threshold = look.thresholds.threshold
-        bound = max(
-            statistics.binomial_at_most(total - len(failed), total, threshold),
-            statistics.binomial_at_most(total - len(failed_first), total, threshold),
-        )
-    base = signs[arms.index(Arm.BASE_SKILL)] if Arm.BASE_SKILL in arms else None
-    bound_least = statistics.binomial_at_most(0, total, look.thresholds.threshold) if total else 1.0
-    return Tests(signs, bound, base, least, bound_least)
+    signs, rates = _sign_tests(look), _rate_tests(look)
+    return Tests(
+        signs=tuple(test.p for test in signs),
+        bounds=tuple(test.p for test in rates),
+        base=next((test.p for test in signs if test.arm is Arm.BASE_SKILL and not test.opening), None),
+        least=tuple(test.least for test in signs),
+        bounds_least=tuple(test.least for test in rates),
+    )
 
 
 def dashboard_p(look: Look) -> tuple[float | None, float | None]:
@@ -146,7 +257,7 @@ def dashboard_p(look: Look) -> tuple[float | None, float | None]:
 
 def blocking_family(look: Look) -> int:
     """How many sign tests Holm's correction is over: those of this skill and of every other skill of the session."""
-    return len(tested_arms(look)) + sum(len(peer.signs) for peer in look.peers)
+    return len(tests_of(look).signs) + sum(len(peer.signs) for peer in look.peers)
 
 
 def _over(look: Look) -> str:
@@ -158,48 +269,47 @@ def _test_charges(look: Look) -> Iterable[Charge]:
     """Head worse than base, or than no skill, over distinct cases: Holm over these tests of all skills of the session,
     with the larger p of before and after the confirm runs. Tests that could block nothing are none of the family: a change
     cannot thin out the error by adding skills without cases."""
-    arms, own = tested_arms(look), tests_of(look)
+    tests, own = _sign_tests(look), tests_of(look)
     adjusted = statistics.holm_of_able(
         [*own.signs, *(p for peer in look.peers for p in peer.signs)],
         [*own.least, *(p for peer in look.peers for p in peer.least)],
         BLOCKING_LEVEL,
-    )[: len(arms)]
-    for arm, p in zip(arms, adjusted, strict=True):
+    )[: len(tests)]
+    for test, p in zip(tests, adjusted, strict=True):
         if p <= BLOCKING_LEVEL:
-            lost, won = lost_and_won(look, arm, confirm=True)
-            than = "base" if arm is Arm.BASE_SKILL else "no skill at all"
-            sentence = (
-                f"head is worse than {than}: {len(lost)} cases lost ({case_names(lost)}), {len(won)} won, one-sided exact "
-                f"sign test p = {p:.3f} after Holm{_over(look)}"
-            )
-            yield Charge(sentence, any(confirm_runs(case) for case in lost))
-
-
-def _failed_cases(look: Look) -> tuple[list[CaseRecord], list[CaseRecord], int]:
-    """Cases that are known to fail, with and without the confirm runs, and how many there are. A missing verdict must
-    not make a red."""
-    cases = [case for case in look.head_cases if usable_runs(case, Arm.WITH_SKILL)]
-    failed = [case for case in cases if case_passed(case) is False]
-    failed_first = [case for case in cases if case_passed(case, confirm=False) is False]
-    return failed, failed_first, len(cases)
+            than = "base" if test.arm is Arm.BASE_SKILL else "no skill at all"
+            counted = f"{len(test.lost)} cases lost ({case_names(test.lost)}), {test.won} won"
+            if test.opening:
+                said = f"the skill is opened less often than on base: {counted}"
+            else:
+                said = f"head is worse than {than}: {counted}"
+            where = " among the cases of the base suite" if test.known else ""
+            sentence = f"{said}{where}, one-sided exact sign test p = {p:.3f} after Holm{_over(look)}"
+            yield Charge(sentence, any(confirm_runs(case) for case in test.lost))
 
 
 def _bound_charges(look: Look) -> Iterable[Charge]:
-    """The exact upper bound of the rate lies below the threshold, before and with confirm runs.
+    """The exact upper bound of the rate lies below the threshold, before and with confirm runs: over the head suite, or over
+    its cases that base has too.
 
-    That is the exact binomial test of "at least the threshold" at .05, and several skills share its error (Holm).
+    That is the exact binomial test of "at least the threshold" at .05, and these tests of all skills share its error (Holm).
     """
-    failed, failed_first, total = _failed_cases(look)
-    own = tests_of(look)
-    if not failed or not failed_first or own.bound is None:
-        return
-    family = [own, *(peer for peer in look.peers if peer.bound is not None)]
-    p_values, least = [item.bound or 0.0 for item in family], [item.bound_least for item in family]
-    if statistics.holm_of_able(p_values, least, BLOCKING_LEVEL)[0] < BLOCKING_LEVEL:
-        upper, threshold = statistics.clopper_pearson_upper(total - len(failed), total), look.thresholds.threshold
-        shared = f", also after Holm{_over(look)}" if look.peers else ""
-        sentence = (
-            f"{look.rate.passed} of {total} cases passed: the exact upper 95 % bound {upper:.2f} is below the threshold of "
-            f"{threshold:.2f}{shared} (failed: {case_names(failed)})"
-        )
-        yield Charge(sentence, any(confirm_runs(case) for case in failed))
+    tests, own = _rate_tests(look), tests_of(look)
+    adjusted = statistics.holm_of_able(
+        [*own.bounds, *(p for peer in look.peers for p in peer.bounds)],
+        [*own.bounds_least, *(p for peer in look.peers for p in peer.bounds_least)],
+        BLOCKING_LEVEL,
+    )[: len(tests)]
+    for test, p in zip(tests, adjusted, strict=True):
+        if p < BLOCKING_LEVEL:
+            upper, threshold = (
+                statistics.clopper_pearson_upper(test.total - len(test.failed), test.total),
+                look.thresholds.threshold,
+            )
+            shared = f", also after Holm{_over(look)}" if look.peers else ""
+            cases = "cases that base has too" if test.known else "cases"
+            sentence = (
+                f"{test.passed} of {test.total} {cases} passed: the exact upper 95 % bound {upper:.2f} is below the threshold "
+                f"of {threshold:.2f}{shared} (failed: {case_names(test.failed)})"
+            )
+            yield Charge(sentence, any(confirm_runs(case) for case in test.failed))

@@ -33,6 +33,18 @@ def is_gross(case: CaseRecord) -> bool:
     )
 
 
+@remembered_of_runs
+def turned(case: CaseRecord) -> bool | None:
+    """False where base was opened in all of its completed runs and head in none, True the other way round, else None."""
+    heads, bases = (
+        {run.record.metrics.activated for run in usable_runs(case, arm) if run.record.completed}
+        for arm in (Arm.WITH_SKILL, Arm.BASE_SKILL)
+    )
+    if heads == bases or len(heads) != 1 or len(bases) != 1:
+        return None
+    return True in heads
+
+
 def undecided(case: CaseRecord) -> str | None:
     """Why the fill stage should add runs to this case, as a sentence without a full stop; None where it need not.
 
@@ -60,8 +72,8 @@ def needs_confirm(case: CaseRecord) -> str | None:
     """Why the confirm stage should run every compared arm of this case once more; None where it need not, or has.
 
     A check or expectation (not ``info``) failed in all with-runs, the case as a whole failed in most of them (tests over
-    cases, which such cases make, count only once they are repeated), or a judge reported a veto; and no usable with-run of
-    the confirm stage is there.
+    cases, which such cases make, count only once they are repeated), base was opened in all of its runs and head in none, or
+    a judge reported a veto; and no usable with-run of the confirm stage is there.
     """
     if confirm_runs(case):
         return None
@@ -71,4 +83,6 @@ def needs_confirm(case: CaseRecord) -> str | None:
             return f"{assertion.kind} {assertion.id} failed in all {len(runs)} with-runs"
     if case_passed(case) is False:
         return f"the case failed in most of its {len(runs)} with-runs"
+    if case.plan.case.mode == "offered" and turned(case) is False:
+        return "the skill was opened in every base run and in no with-run"
     return next((item.sentence for item in reported(case)), None)

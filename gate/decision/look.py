@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -20,15 +19,16 @@ class Tests(NamedTuple):
     which Holm's correction keeps any false block of the session at .05 each (judging.md 5.4)."""
 
     signs: tuple[float, ...]
-    """Head against base and against no skill: the larger one of before and after the confirm runs."""
-    bound: float | None
-    """The rate is at least the threshold; None where no case was measured."""
+    """Head against base and against no skill, then how often it is opened: the larger one of before and after the confirm
+    runs."""
+    bounds: tuple[float, ...]
+    """The rate is at least the threshold: over all head cases that were measured, and over those that base has too."""
     base: float | None = None
     """That of ``signs`` which is against base; None where there was no base to compare with."""
     least: tuple[float, ...] = ()
     """The smallest p that each of ``signs`` could have had, by the number of its untied cases."""
-    bound_least: float = 1.0
-    """The same of ``bound``."""
+    bounds_least: tuple[float, ...] = ()
+    """The same of ``bounds``."""
 
 
 # Without generated equality: a look is remembered by what it is, and comparing whole records takes long.
@@ -63,6 +63,34 @@ class Look:
     def head_cases(self) -> tuple[CaseRecord, ...]:
         """Cases of the head suite that can run and say something."""
         return figures.head_suite(self.cases)
+
+    @cached_property
+    def known_cases(self) -> tuple[CaseRecord, ...]:
+        """Of these, the ones that base has too: what head brings along cannot outweigh them."""
+        return known_of(self.head_cases)
+
+    @cached_property
+    def work(self) -> tuple[CaseRecord, ...]:
+        """Cases in which arms are compared by what they do: trigger queries only where there is nothing else."""
+        asked = ordinary(self.runnable)
+        return self.runnable if len(asked) in (0, len(self.runnable)) else asked
+
+    @cached_property
+    def known_work(self) -> tuple[CaseRecord, ...]:
+        """Of these, the ones of the base suite, head's version of it or not."""
+        return known_of(self.work)
+
+    @cached_property
+    def openings(self) -> tuple[CaseRecord, ...]:
+        """Cases that say whether the skill is opened, where they are not all there is to compare (``work``)."""
+        if self.work is self.runnable and not ordinary(self.runnable):
+            return ()
+        return tuple(case for case in self.runnable if case.plan.case.mode != "loaded")
+
+    @cached_property
+    def known_openings(self) -> tuple[CaseRecord, ...]:
+        """Of these, the ones of the base suite."""
+        return known_of(self.openings)
 
     @cached_property
     def rate(self) -> Share:
@@ -129,14 +157,13 @@ class Look:
             (
                 item
                 for item in sorted(self.waivers, key=lambda item: (item.expires, item.owner), reverse=True)
-                if item.skill == self.record.plan.change.path and item.rule == rule and runs_still(item, self.run_date)
+                if item.accepts(rule, self.record.plan.change.path, self.run_date)
             ),
             None,
         )
 
 
-def runs_still(waiver: Waiver, run_date: str) -> bool:
-    try:
-        return date.fromisoformat(waiver.expires) >= date.fromisoformat(run_date)
-    except ValueError:
-        return False
+def known_of(cases: tuple[CaseRecord, ...]) -> tuple[CaseRecord, ...]:
+    """The cases that do not come with head; the same tuple where that is all of them."""
+    known = tuple(case for case in cases if case.plan.origin != "head")
+    return cases if len(known) == len(cases) else known

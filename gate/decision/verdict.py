@@ -6,6 +6,7 @@ make it conditional. What nothing looked for, because no case guards against it,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -14,6 +15,7 @@ from gate import statistics
 from gate.decision import figures
 from gate.decision.advice import advice_findings, analysis_lines, comparison_detail, conditions_of
 from gate.decision.appeals import contract_of, contract_reasons, discussions_of, no_draft, undiscussed
+from gate.decision.availability import never_there, no_longer_run, taken_away
 from gate.decision.charges import (
     BLOCKING_LEVEL,
     blocking_family,
@@ -21,9 +23,11 @@ from gate.decision.charges import (
     dashboard_p,
     found_vetoes,
     lost_and_won,
+    shut_and_opened,
     tests_of,
 )
 from gate.decision.figures import case_name, plural
+from gate.decision.further import turned
 from gate.decision.look import Look, Tests
 from gate.decision.remembered import remembered_of_runs, remembering
 from gate.decision.state import skill_state
@@ -52,8 +56,8 @@ from gate.decision.wording import (
     wording_of,
 )
 from gate.domain.base import NotRun, Severity
-from gate.domain.evidence import Outcome
-from gate.domain.findings import Finding, Level
+from gate.domain.evidence import Outcome, RunRecord
+from gate.domain.findings import Finding, Level, limits
 from gate.domain.plan import COMPARED_ARMS, Arm, Enforce, Mode, NotMeasuredCause
 from gate.domain.report import CaseRecord, CaseReport, JudgedRun, SkillRecord, SkillReport, Verdict
 from gate.domain.skill import ChangeKind
@@ -104,7 +108,7 @@ def with_peers(looks: Sequence[Look]) -> list[Look]:
     """Each look with the tests of the others. A skill that is not measured has none."""
     if len(looks) < 2:
         return list(looks)
-    tests = [tests_of(look) if look.runnable else Tests((), None) for look in looks]
+    tests = [tests_of(look) if look.runnable else Tests((), ()) for look in looks]
     return [
         replace(look, peers=tuple(sorted((*tests[:at], *tests[at + 1 :]), key=repr))) for at, look in enumerate(looks)
     ]
@@ -227,7 +231,8 @@ def _removals(record: SkillRecord) -> list[str]:
     removals = sorted(plan.suite_removals)
     had = plan.base_suite is not None and bool(plan.base_suite.cases)
     unreadable = any(finding.blocks for finding in plan.findings)
-    if not removals and not unreadable and had and (plan.suite is None or not plan.suite.cases):
+    # Of a skill that is still there, intake has said what is gone: only it knows what the branch had when it left.
+    if not removals and not unreadable and had and plan.suite is None:
         what = (
             "the skill and its suite were deleted"
             if plan.change.kind is ChangeKind.DELETED
@@ -257,8 +262,10 @@ def _no_evals(look: Look) -> list[str]:
 def _blocked(look: Look) -> list[str]:
     """3."""
     planned = look.record.plan.cases
-    if not planned or look.record.plan.not_measured is not None or any(case.blocked is None for case in planned):
+    if not planned or look.record.plan.not_measured is not None:
         return []
+    if any(case.blocked is None for case in planned):
+        return no_longer_run(look)
     reasons = sorted({case.blocked for case in planned if case.blocked is not None})
     return [f"no case can run: {reason}" for reason in reasons]
 
@@ -330,7 +337,9 @@ def _error(look: Look) -> list[str]:
     for arm in COMPARED_ARMS:
         planned, finished = figures.planned_runs(look.cases, arm)
         if planned and finished < share * planned:
-            reasons.append(f"{finished} of {planned} planned {arm.value} runs finished, under {share:.0%}")
+            reasons.append(
+                f"{finished} of {planned} planned {arm.value} runs finished, under {share:.0%}{_why_lost(look, arm)}"
+            )
     known = {figures.plan_key(case.plan) for case in look.cases}
     lost = [plan for plan in look.record.plan.cases if plan.blocked is None and figures.plan_key(plan) not in known]
     reasons += [f"eval {plan.case.eval_id} was planned and has no record" for plan in lost]
@@ -340,10 +349,41 @@ def _error(look: Look) -> list[str]:
             reasons.append(f"{case_name(case)} has no finished with-run{why}")
     if not look.runnable and not lost:
         reasons.append("no case was planned, so nothing was measured")
+    reasons += _nobody_answered(look)
     reasons += _missing_layers(look)
     if not reasons and not look.rate.total and look.triggers is None:
         reasons.append("no case of the head suite was measured")
     return reasons
+
+
+def _why_lost(look: Look, arm: Arm) -> str:
+    """What most runs of an arm that did not finish were stopped by."""
+    start = f"{arm.value} run "
+    causes = [text.split(": ", 1)[-1] for case in look.cases for text in case.missing if text.startswith(start)]
+    if not causes:
+        return ""
+    cause, count = Counter(sorted(causes)).most_common(1)[0]
+    return f": {cause}" if count == len(causes) else f"; most often ({count} of {len(causes)}): {cause}"
+
+
+def _nobody_answered(look: Look) -> list[str]:
+    """No run of any arm gave an answer or a file: that is the model or its provider, whatever the skill says.
+
+    Asked only where there is an arm without the change to compare with: a skill may well keep an agent from answering.
+    """
+    runs = {arm: [run for case in look.runnable for run in usable_runs(case, arm)] for arm in COMPARED_ARMS}
+    if not runs[Arm.WITH_SKILL] or not any(found for arm, found in runs.items() if arm is not Arm.WITH_SKILL):
+        return []
+    if any(_gave_something(run.record) for found in runs.values() for run in found):
+        return []
+    total = sum(map(len, runs.values()))
+    return [f"the model gave no answer and made no file in any of {total} runs, with or without the skill"]
+
+
+def _gave_something(record: RunRecord) -> bool:
+    """Whether a run has an answer, a file of its own, or opened the skill: the model was at work."""
+    made = any(file.fixture != "unchanged" for file in record.files)
+    return made or bool((record.response or "").strip()) or record.metrics.activated
 
 
 def _missing_layers(look: Look) -> list[str]:
@@ -385,7 +425,7 @@ def _why_ungraded(look: Look, arm: Arm) -> str:
 
 def _fail(look: Look) -> list[str]:
     """6."""
-    charges, vetoes = charges_against(look), found_vetoes(look)
+    charges, vetoes = charges_against(look), (*found_vetoes(look), *taken_away(look))
     confirmed = [charge.sentence for charge in charges if charge.confirmed]
     if not confirmed and not vetoes:
         return []
@@ -423,21 +463,28 @@ def _inconclusive(look: Look) -> list[str]:
     """7."""
     reasons = [f"{charge.sentence}; {NEEDS_CONFIRM}" for charge in charges_against(look)]
     reasons += [reason for case in look.runnable for reason in _mixed(case)]
-    rate, threshold = look.rate, look.thresholds.threshold
-    if rate.rate is not None and rate.rate < threshold:
-        upper = statistics.clopper_pearson_upper(rate.passed, rate.total)
-        reasons.append(
-            f"{rate.passed} of {rate.total} cases passed, below the threshold of {threshold:.2f}, but the exact upper 95 % "
-            f"bound is {upper:.2f}; {cases_to_decide(rate, threshold)}"
-        )
-    lost, won = lost_and_won(look, Arm.BASE_SKILL, confirm=True)
-    p = statistics.sign_test(len(lost), len(won))
-    if len(lost) > len(won) and p <= DOUBT_LEVEL:
-        reasons.append(
-            f"head passes fewer cases than base: {len(lost)} lost ({case_names(lost)}), {len(won)} won, one-sided exact "
-            f"p = {p:.3f}; {losses_to_decide(len(lost), len(won), BLOCKING_LEVEL / blocking_family(look))}"
-        )
-    return reasons
+    threshold = look.thresholds.threshold
+    # What head brings along must not hide what became of the cases that base has too: each is looked at without the other.
+    rates = [(look.rate, "cases")]
+    if look.known_cases is not look.head_cases:
+        rates.append((figures.authoritative(look.known_cases), "cases that base has too"))
+    for rate, cases in rates:
+        if rate.rate is not None and rate.rate < threshold:
+            upper = statistics.clopper_pearson_upper(rate.passed, rate.total)
+            reasons.append(
+                f"{rate.passed} of {rate.total} {cases} passed, below the threshold of {threshold:.2f}, but the exact upper "
+                f"95 % bound is {upper:.2f}; {cases_to_decide(rate, threshold)}"
+            )
+    for compared in (look.work,) if look.known_work is look.work else (look.work, look.known_work):
+        lost, won = lost_and_won(compared, Arm.BASE_SKILL, confirm=True)
+        p = statistics.sign_test(len(lost), len(won))
+        if len(lost) > len(won) and p <= DOUBT_LEVEL:
+            where = "" if compared is look.work else " of the base suite"
+            reasons.append(
+                f"head passes fewer cases{where} than base: {len(lost)} lost ({case_names(lost)}), {len(won)} won, one-sided "
+                f"exact p = {p:.3f}; {losses_to_decide(len(lost), len(won), BLOCKING_LEVEL / blocking_family(look))}"
+            )
+    return list(dict.fromkeys(reasons))
 
 
 @remembered_of_runs
@@ -453,6 +500,8 @@ def _conditional(look: Look) -> list[str]:
     reasons = [mode_sentence(look.mode)] if look.mode in (Mode.SMOKE, Mode.QUICK) else []
     reasons += [reason for case in look.runnable for reason in _case_conditions(case)]
     reasons += trigger_reasons(look.triggers, look.thresholds.threshold)
+    reasons += never_there(look)
+    reasons += _shut(look)
     if look.runnable and not ordinary(look.runnable):
         reasons.append("only trigger queries were asked: no case says what the skill does once it is opened")
     reasons += _grade_reasons(look)
@@ -463,6 +512,11 @@ def _conditional(look: Look) -> list[str]:
     if plan.suite is not None and plan.suite.generated:
         reasons.append("the suite was generated, not written by its author")
     reasons += contract_reasons(look)
+    reasons += [
+        f"{item.rule}: {place_of(item)}: {item.message}"
+        for item in _findings(look.record)
+        if limits(item) and look.waived(item.rule) is None
+    ]
     reasons += _waiver_reasons(look)
     blocked = [case for case in look.cases if case.plan.blocked is not None]
     if blocked:
@@ -475,6 +529,29 @@ def _conditional(look: Look) -> list[str]:
         if figures.is_weak(item)
     ]
     return [*reasons, *_strict_reasons(look)]
+
+
+def _shut(look: Look) -> list[str]:
+    """Opened less often than on base: what its cases say then says less of it, however many of them pass.
+
+    Few cases are enough where head is opened in none of the runs of a case and base in all of them.
+    """
+    for cases in (look.known_openings, look.openings):
+        asked = ordinary(cases)
+        clear = tuple(tuple(case for case in asked if turned(case) is way) for way in (False, True))
+        counted = shut_and_opened(cases, confirm=True)
+        for level, (shut, opened) in ((BLOCKING_LEVEL, counted), (DOUBT_LEVEL, clear)):
+            p = statistics.sign_test(len(shut), len(opened))
+            if len(shut) <= len(opened) or p > level:
+                continue
+            return [
+                (
+                    f"the skill is opened less often than on base: in {len(shut)} {plural(len(shut), 'case')} "
+                    f"({case_names(shut)}), more often in {len(opened)}, one-sided exact p = {p:.3f}; say in the description "
+                    "when to use it"
+                )
+            ]
+    return []
 
 
 @remembered_of_runs
@@ -522,7 +599,9 @@ def _grade_reasons(look: Look) -> list[str]:
 def _waiver_reasons(look: Look) -> list[str]:
     plan = look.record.plan
     rules = [SUITE_REMOVAL] if _removals(look.record) else []
-    rules += [item.rule for item in _findings(look.record) if item.blocks or item in plan.manifest_findings]
+    rules += [
+        item.rule for item in _findings(look.record) if item.blocks or limits(item) or item in plan.manifest_findings
+    ]
     used = {waiver for rule in rules if (waiver := look.waived(rule)) is not None}
     return [
         f"{waiver.rule} is waived until {waiver.expires} by {waiver.owner}"

@@ -10,7 +10,7 @@ from gate.decision.advice import case_notes, place_name
 from gate.decision.appeals import contract_notes, discussion_notes
 from gate.decision.coverage import coverage_of
 from gate.decision.figures import case_name, plural
-from gate.decision.look import Look, runs_still
+from gate.decision.look import Look
 from gate.decision.remembered import remembered_of_runs
 from gate.decision.triage import (
     Assertion,
@@ -269,7 +269,7 @@ def notes_of(look: Look) -> tuple[str, ...]:
     notes += [
         f"the waiver of {item.rule} by {item.owner} ended {item.expires} and counts for nothing"
         for item in sorted(undated, key=lambda item: (item.rule, item.owner))
-        if not runs_still(item, look.run_date)
+        if not item.holds_on(look.run_date)
     ]
     notes += [*contract_notes(look), *discussion_notes(look)]
     return tuple(notes)

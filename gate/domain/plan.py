@@ -143,6 +143,8 @@ class CasePlan(Value):
     """None: Layer 3 runs. Otherwise why it does not."""
     blocked: str | None = None
     """Why the case cannot run at all (a missing MCP server, a missing key); None where it can."""
+    blocked_by_change: bool = False
+    """True where it is blocked and the base version could run it, or what it had under this id."""
     origin: Literal["both", "base", "head"] = "head"
     """Whose suite the case is from (DESIGN.md 3: the union by eval_id and digest)."""
 
@@ -178,6 +180,10 @@ class SkillPlan(Value):
     """The kind of ``not_measured``. None beside a text is read as ``no_key``, the one that fails a change."""
     base_runnable: bool = False
     """True where the base version could be run with its suite: a head that cannot is then this change's doing."""
+    not_offered: str = ""
+    """Why hosts do not offer the head version to a model, as a clause, where cases need that they do; empty: they offer it."""
+    base_offered: bool = False
+    """True where hosts offer the base version to a model."""
 
 
 class Plan(Value):

@@ -216,6 +216,10 @@ class TriggerCase(Value):
     line: int | None = None
 
 
+UNWRITTEN_PROMPT = "TODO: ask as somebody would who has not heard of the skill."
+"""How the prompt of a skeleton begins that ``skill-gate init`` wrote: a case with it is not written yet."""
+
+
 class SuiteSource(Value):
     """One file that gave something to a suite."""
 

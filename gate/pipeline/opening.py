@@ -219,4 +219,5 @@ def _preflight_models(world: World, models: Models, *, second: bool) -> None:
             messages=(Message(role="user", text="Are you ready?"),),
             max_output_tokens=64,
         )
+        world.progress.say(f"asking {model.name} whether it answers")
         world.ledger.call(model, request, role=role)

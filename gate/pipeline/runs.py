@@ -24,6 +24,7 @@ from gate.evidence.assemble import (
     read_case_record,
 )
 from gate.evidence.bundle import load_run
+from gate.evidence.seal import SEAL
 from gate.evidence.shapes import checks_file, grading_file
 from gate.execution.reuse import run_facts
 from gate.execution.runner import execute
@@ -81,8 +82,10 @@ def with_stand_ins(session: Session, skills: Sequence[SkillPlan], requests: Sequ
 
 def _own_skill(session: Session, request: RunRequest) -> Skill | None:
     """The skill that the model writes for itself; None where it gave none, which the report then says."""
-    record = _records(session, [request])[0]
-    skill = None
+    records = _records(session, [request])
+    if not records:
+        return None  # it could not be kept, which is said
+    record, skill = records[0], None
     if record.completed:
         skill, _ = parse_skill(request.key.skill_path, own_skill_files(session.bundle.root, record))
     if skill is None:
@@ -96,7 +99,7 @@ def _own_skill(session: Session, request: RunRequest) -> Skill | None:
 def run_and_judge(session: Session, requests: Sequence[RunRequest]) -> None:
     session.world.progress.step("running", len(requests))
     records = _records(session, requests)
-    by_key = {(request.key.folder): request for request in requests}
+    by_key = {request.key.folder: request for request in reversed(requests)}
     jobs = [(record, by_key[record.key.folder]) for record in records]
     if session.reuse is not None:
         for record, request in jobs:
@@ -105,16 +108,26 @@ def run_and_judge(session: Session, requests: Sequence[RunRequest]) -> None:
 
 
 def _records(session: Session, requests: Sequence[RunRequest]) -> list[RunRecord]:
-    """A record of each request: one that an earlier session made, else a run."""
+    """A record of each request: one that an earlier session made, else a run.
+
+    A run whose place in the bundle another one has is not made: it costs its skill a verdict, not the session.
+    """
     world = session.world
+    places: set[str] = set()
     by_image: dict[str, list[RunRequest]] = {}
     records: list[RunRecord] = []
     for request in requests:
+        if request.key.folder in places:
+            session.trouble.error(request.key.slug, f"two runs would be kept as {request.key.folder}; one was made")
+            continue
+        places.add(request.key.folder)
         kept = _of_before(session, request)
         if kept is None and session.reuse is not None:
             kept = session.reuse.take(request, session.around(request))
         if kept is not None:
             records.append(kept)
+        elif (session.bundle.path(request.key.folder) / SEAL).exists():
+            session.trouble.error(request.key.slug, f"{request.key.folder} holds a finished run already")
         else:
             by_image.setdefault(session.images[request.key.skill_path], []).append(request)
     records += [

@@ -104,9 +104,42 @@ def needs_no_baseline(case: Case) -> str | None:
     return None
 
 
-def missing_servers(skill: Skill, case: Case) -> list[str]:
-    """MCP servers that the skill's allowed-tools or the case's own checks need and the case does not bring (cases B 9)."""
-    needed = mcp_servers_of(" ".join(skill.allowed_tools))
+def missing_servers(skill: Skill, case: Case, suite: Suite | None) -> list[str]:
+    """MCP servers without which a case says nothing of a skill, and which it does not bring (cases B 9).
+
+    Those that the case's own checks name; and those of the skill's allowed-tools that no case of the version's ``suite``
+    brings. Where one does, a case that brings none is one that does without: allowed-tools grants tools, and a line of it
+    must not take the other cases out of the way.
+    """
+    needed = mcp_servers_of(" ".join(skill.allowed_tools)) - _brought(suite)
     for check in case.checks:
         needed |= mcp_servers_of(getattr(check.parameters, "tool", ""))
     return sorted(needed - {server.name for server in case.mcp_servers})
+
+
+def done_without(skill: Skill, case: Case) -> list[str]:
+    """MCP servers of the skill's allowed-tools that the case does not bring."""
+    return sorted(mcp_servers_of(" ".join(skill.allowed_tools)) - {server.name for server in case.mcp_servers})
+
+
+def _brought(suite: Suite | None) -> set[str]:
+    return {server.name for case in (suite.cases if suite else ()) for server in case.mcp_servers}
+
+
+_NOT_IMPLICIT = re.compile(
+    r"""^[^#\n]*\ballow_implicit_invocation["']?[ \t]*:[ \t]*["']?(?:false|no|off)\b""", re.MULTILINE | re.IGNORECASE
+)
+
+
+def not_offered(skill: Skill) -> str | None:
+    """Why hosts do not offer a skill to the model, as a clause; None where they do.
+
+    The gate's own loop offers every skill, so no run shows it. Claude Code reads the front matter, Codex the file.
+    """
+    value = skill.frontmatter.get("disable-model-invocation")
+    if value is True or str(value).strip().casefold() in ("true", "yes", "on", "1"):
+        return "the front matter says disable-model-invocation: true"
+    file = skill.file("agents/openai.yaml")
+    if file is not None and _NOT_IMPLICIT.search(file.data.decode("utf-8", "replace")):
+        return "agents/openai.yaml says allow_implicit_invocation: false"
+    return None

@@ -7,6 +7,7 @@ from typing import Literal
 from gate.domain.base import NotRun
 from gate.domain.chat import Role
 from gate.domain.contract import MAX_REVIEW_ROUNDS
+from gate.domain.findings import Finding, Level
 from gate.domain.intake import Intake, SkillIntake
 from gate.domain.plan import (
     OPTIONAL_ARMS,
@@ -19,13 +20,22 @@ from gate.domain.plan import (
     RunKey,
     RunRequest,
     SkillPlan,
+    case_folder,
 )
 from gate.domain.preflight import blocked_reason
 from gate.domain.report import CaseRecord
 from gate.domain.skill import ChangeKind, Skill, SkillType, is_agent_visible
-from gate.domain.suite import Case, Suite
+from gate.domain.suite import Case, CaseType, Suite
 from gate.planning import triggers
-from gate.planning.dispatch import detect_type, limits_for, limits_reason, missing_servers, needs_no_baseline
+from gate.planning.dispatch import (
+    detect_type,
+    done_without,
+    limits_for,
+    limits_reason,
+    missing_servers,
+    needs_no_baseline,
+    not_offered,
+)
 from gate.planning.modes import (
     LISTING_ARMS,
     RULES,
@@ -45,6 +55,10 @@ _GRADED_TOGETHER = 15
 _TOKENS_TURN, _TOKENS_GRADE, _TOKENS_COMPARE, _TOKENS_ANALYSE = 2500, 4000, 3000, 5000
 _TOKENS_CONTRACT, _TOKENS_DISCUSS = 1500, 5000
 
+SUITE_REMOVAL = "suite-removal"
+"""``gate.decision.verdict.SUITE_REMOVAL``, which planning must not import; a test holds them equal."""
+NOT_OFFERED = "plan/not-offered"
+"""``gate.decision.availability.NOT_OFFERED``, which planning must not import; a test holds them equal."""
 STATIC_REASONS = {
     NotMeasuredCause.FORK: "the change comes from a fork, whose runs get no key",
     NotMeasuredCause.DEPENDABOT: "the change comes from Dependabot, whose runs get no key",
@@ -58,7 +72,8 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
     skills = []
     measured = 0
     for found in intake.skills:
-        skill = _plan_skill(found, settings)
+        doomed = _doomed(found, settings, run_date)
+        skill = _plan_skill(found, settings, session_id, doomed=doomed is not None)
         if skill.cases and skill.not_measured is None:
             measured += 1
             if measured > settings.policy.caps.skills_per_session:
@@ -66,8 +81,13 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
                 reason = f"over budget: only {cap} skills a session"
                 skill = _static_only(skill, NotMeasuredCause.OVER_BUDGET, reason).model_copy(update={"cases": ()})
         skills.append(skill)
-    notes = [note for found in intake.skills if (note := _left_out(found, settings.mode)) is not None]
+    notes = [note for found in intake.skills if (note := _left_out(found, settings.mode, session_id)) is not None]
     notes += real_notes(skills, settings)
+    notes += [
+        f"{found.change.path}: nothing is run, as it is invalid whatever a run shows: {why}"
+        for found in intake.skills
+        if (why := _doomed(found, settings, run_date)) is not None
+    ]
     calls, tokens = estimate(skills, settings)
     worst_calls, worst_tokens = estimate(skills, settings, worst=True)
     return Plan(
@@ -86,23 +106,46 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
     )
 
 
-def _left_out(found: SkillIntake, mode: Mode) -> str | None:
+def _left_out(found: SkillIntake, mode: Mode, draw: str) -> str | None:
     """What is said where not all trigger queries of a suite are asked."""
     suite = found.suite
     if suite is None or not suite.triggers:
         return None
     if not _asks_triggers(suite, mode):
         return f"{found.change.path}: mode {mode.value} does not ask its {len(suite.triggers)} trigger queries"
-    cases, left = triggers.trigger_cases(suite)
-    return f"{found.change.path}: {len(cases)} of {len(cases) + left} trigger queries are asked" if left else None
+    every = {triggers.digest_of_query(item) for item in suite.triggers}
+    asked = {case.digest for case, _ in _trigger_union(suite, found.base_suite, draw)} & every
+    if asked == every:
+        return None
+    return f"{found.change.path}: {len(asked)} of {len(every)} trigger queries are asked"
 
 
 def _asks_triggers(suite: Suite, mode: Mode) -> bool:
     return RULES[mode].triggers or not suite.cases
 
 
-def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
+def _doomed(found: SkillIntake, settings: Settings, run_date: str) -> str | None:
+    """Why the skill is ``invalid`` before anything ran (Decision 1), by what no waiver of the base policy accepts; None where
+    it is not. Runs would cost money and could not change that."""
+    policy = settings.policy.for_skill(found.change.path)
+
+    def waived(rule: str) -> bool:
+        return any(item.accepts(rule, found.change.path, run_date) for item in settings.policy.waivers)
+
+    if found.suite_removals and found.head is not None and not waived(SUITE_REMOVAL):
+        return found.suite_removals[0].removesuffix(".")
+    blocking = [item for item in found.findings if item.blocks]
+    blocking += [
+        item
+        for item in found.manifest_findings
+        if item.blocks or (item.level is Level.ERROR and policy.manifest_errors == "block")
+    ]
+    return next((f"{item.rule}: {item.message}" for item in blocking if not waived(item.rule)), None)
+
+
+def _plan_skill(found: SkillIntake, settings: Settings, draw: str, *, doomed: bool = False) -> SkillPlan:
     available = settings.policy.available_to(found.change.path)
+    before = _runnable(found.base, found.base_suite, blocked_reason(found.base_preflight, available), settings)
     plan = SkillPlan(
         change=found.change,
         slug=found.slug,
@@ -115,9 +158,7 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
         manifests=found.manifests,
         preflight=found.preflight,
         suite_removals=found.suite_removals,
-        base_runnable=_runnable(
-            found.base, found.base_suite, blocked_reason(found.base_preflight, available), settings
-        ),
+        base_runnable=bool(before),
     )
     if found.change.kind is ChangeKind.DELETED:
         return _static_only(plan, NotMeasuredCause.DELETED, "the skill was deleted")
@@ -125,7 +166,7 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
         return plan
     skill_type, reason = detect_type(found.head, found.suite)
     plan = plan.model_copy(update={"type": skill_type, "type_reason": reason})
-    if found.suite is None or found.invalid:
+    if found.suite is None or doomed:
         return plan
     # Before everything that waits for somebody: a run that nothing is to be learnt from need not be waited for.
     if not found.change.agent_visible:
@@ -138,7 +179,8 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
     blocked = blocked_reason(found.preflight, available)
     pairs = _union(found.suite, found.base_suite)
     if _asks_triggers(found.suite, settings.mode):
-        pairs += _trigger_union(found.suite, found.base_suite)
+        pairs += _trigger_union(found.suite, found.base_suite, draw)
+    pairs = _apart(pairs)
     own = settings.policy.for_skill(found.change.path)
     arms = arms_of(settings.mode, self_generated=own.self_generated, placebo=own.placebo)
     cases = [
@@ -150,13 +192,64 @@ def _plan_skill(found: SkillIntake, settings: Settings) -> SkillPlan:
             skill_type,
             settings.mode,
             arms=arms,
-            blocked_by=blocked or real_refused(case, settings),
+            blocked_by=_missing(found.head, case, found.suite) or blocked or real_refused(case, settings),
+            ran_before=case.digest in before or (case.trigger is None and case.eval_id in before),
         )
         for case, origin in pairs
     ]
     caps = settings.policy.caps
     capped = [_with_run_caps(case, caps.tokens_per_run, caps.usd_per_run) for case in cases]
-    return plan.model_copy(update={"cases": tuple(capped)})
+    unoffered = not_offered(found.head) if any(_needs_an_offer(case) for case, _ in pairs) else None
+    return plan.model_copy(
+        update={
+            "cases": tuple(capped),
+            "findings": (*plan.findings, *_found(found.head, capped, unoffered)),
+            "not_offered": unoffered or "",
+            "base_offered": found.base is not None and not_offered(found.base) is None,
+        }
+    )
+
+
+def _needs_an_offer(case: Case) -> bool:
+    """Whether an agent is to open the skill by itself."""
+    return case.mode == "offered" and case.trigger is not False and case.type is not CaseType.NEGATIVE
+
+
+def _found(head: Skill, cases: list[CasePlan], unoffered: str | None) -> list[Finding]:
+    """What planning has to say to the author."""
+    path = head.skill_md if head.path == "." else f"{head.path}/{head.skill_md}"
+    findings = []
+    if unoffered is not None:
+        findings.append(
+            Finding(
+                rule=NOT_OFFERED,
+                level=Level.WARNING,
+                path=path,
+                message=f"{unoffered}, so hosts do not offer this skill to the model; its cases were run as if they did",
+                remedy="Take it out, or write cases with mode: loaded, which begin as a user's own call of the skill does.",
+            )
+        )
+    lacking = [(case.case.eval_id, done_without(head, case.case)) for case in cases if case.blocked is None]
+    without = [(eval_id, servers) for eval_id, servers in lacking if servers]
+    ordinary = {case.case.eval_id for case in cases if case.case.trigger is None}
+    without = [item for item in without if item[0] in ordinary]
+    if without:
+        names = sorted({server for _, servers in without for server in servers})
+        message = (
+            f"allowed-tools names tools of the MCP server{'s' if len(names) > 1 else ''} {', '.join(names)}, which "
+            f"{len(without)} of {len(ordinary)} cases do not bring ({_some([eval_id for eval_id, _ in without])}): they "
+            "were run without"
+        )
+        remedy = "Where such a case needs the server, give it a mock under mcp_servers."
+        findings.append(
+            Finding(rule="plan/server-not-brought", level=Level.NOTICE, path=path, message=message, remedy=remedy)
+        )
+    return findings
+
+
+def _some(names: list[str], limit: int = 3) -> str:
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def _with_run_caps(case: CasePlan, tokens: int, usd: float | None) -> CasePlan:
@@ -172,13 +265,41 @@ def _static_only(plan: SkillPlan, cause: NotMeasuredCause, reason: str) -> Skill
     return plan.model_copy(update={"not_measured": reason, "not_measured_cause": cause})
 
 
-def _runnable(skill: Skill | None, suite: Suite | None, blocked: str | None, settings: Settings) -> bool:
-    """Whether a version could be run: then a head that cannot is the change's doing (DESIGN.md 4, state table)."""
+def _runnable(skill: Skill | None, suite: Suite | None, blocked: str | None, settings: Settings) -> frozenset[str]:
+    """Ids and digests of the cases, and digests of the trigger queries, that a version could be run with.
+
+    Where head cannot, that is the change's doing (DESIGN.md 4, state table).
+    """
     if skill is None or suite is None or blocked is not None:
-        return False
-    return bool(suite.triggers) or any(
-        not missing_servers(skill, case) and real_refused(case, settings) is None for case in suite.cases
-    )
+        return frozenset()
+    cases = [
+        case for case in suite.cases if _missing(skill, case, suite) is None and real_refused(case, settings) is None
+    ]
+    names = {case.eval_id for case in cases} | {case.digest for case in cases if case.digest}
+    if _asks_triggers(suite, settings.mode):
+        queries, _ = triggers.trigger_cases(suite, draw="", most=len(suite.triggers))
+        names |= {case.digest for case in queries if _missing(skill, case, suite) is None}
+    return frozenset(names)
+
+
+def _missing(skill: Skill, case: Case, suite: Suite | None) -> str | None:
+    missing = missing_servers(skill, case, suite)
+    return f"MCP server {missing[0]} is not available to this case" if missing else None
+
+
+def _apart(
+    pairs: list[tuple[Case, Literal["both", "base", "head"]]],
+) -> list[tuple[Case, Literal["both", "base", "head"]]]:
+    """The cases with ids by which no two are kept in one folder. Who writes ids can write any: ``x``, ``x@base``, ``eval-x``."""
+    taken: set[str] = set()
+    apart = []
+    for case, origin in pairs:
+        eval_id, number = case.eval_id, 2
+        while case_folder("", eval_id) in taken:
+            eval_id, number = f"{case.eval_id}~{number}", number + 1
+        taken.add(case_folder("", eval_id))
+        apart.append((case if eval_id == case.eval_id else case.model_copy(update={"eval_id": eval_id}), origin))
+    return apart
 
 
 def _union(head: Suite, base: Suite | None) -> list[tuple[Case, Literal["both", "base", "head"]]]:
@@ -196,20 +317,24 @@ def _union(head: Suite, base: Suite | None) -> list[tuple[Case, Literal["both", 
     return cases
 
 
-def _trigger_union(head: Suite, base: Suite | None) -> list[tuple[Case, Literal["both", "base", "head"]]]:
-    """Trigger queries of both suites: one that head takes away, or turns, is asked as the base has it."""
-    own, _ = triggers.trigger_cases(head)
-    theirs, _ = triggers.trigger_cases(base)
-    known = {case.digest for case in theirs}
-    cases: list[tuple[Case, Literal["both", "base", "head"]]] = [
-        (case, "both" if case.digest in known else "head") for case in own
-    ]
-    asked = {triggers.trigger_digest(case) for case in own} | {triggers.digest_of_query(item) for item in head.triggers}
+def _trigger_union(head: Suite, base: Suite | None, draw: str) -> list[tuple[Case, Literal["both", "base", "head"]]]:
+    """Trigger queries of both suites: those of the base first, so that none that head adds takes the place of one.
+
+    One that head takes away, or turns, is asked as the base has it. Of head's own, as many as there is room for, and half
+    of ``MOST_QUERIES`` at least.
+    """
+    theirs, _ = triggers.trigger_cases(base, draw=draw)
+    known = {triggers.digest_of_query(item) for item in (base.triggers if base else ())}
+    in_head = {triggers.digest_of_query(item) for item in head.triggers}
+    kept = [case for case in theirs if case.digest in in_head]
+    room = max(triggers.MOST_QUERIES - len(kept), triggers.MOST_QUERIES // 2)
+    own, _ = triggers.trigger_cases(head, draw=draw, most=room, but=frozenset(known))
     ids = {case.eval_id for case in (*head.cases, *own)}
+    cases: list[tuple[Case, Literal["both", "base", "head"]]] = [(case, "head") for case in own]
     for case in theirs:
-        if case.digest not in asked:
-            clashes = case.eval_id in ids
-            cases.append((case.model_copy(update={"eval_id": f"{case.eval_id}@base"}) if clashes else case, "base"))
+        origin: Literal["both", "base"] = "both" if case.digest in in_head else "base"
+        clashes = case.eval_id in ids
+        cases.append((case.model_copy(update={"eval_id": f"{case.eval_id}@base"}) if clashes else case, origin))
     return cases
 
 
@@ -223,9 +348,9 @@ def _plan_case(
     *,
     arms: tuple[Arm, ...],
     blocked_by: str | None,
+    ran_before: bool,
 ) -> CasePlan:
-    missing = missing_servers(head, case)
-    blocked = f"MCP server {missing[0]} is not available to this case" if missing else blocked_by
+    blocked = blocked_by
     planned = []
     for arm in arms:
         skipped = _skip(arm, case, head, base, skill_type, mode)
@@ -248,7 +373,14 @@ def _plan_case(
         compare = NotRun(not_run=f"no baseline to compare with: {baseline.skipped}")
     if blocked:
         compare = NotRun(not_run=blocked)
-    return CasePlan(case=case, arms=tuple(planned), compare=compare, blocked=blocked, origin=origin)
+    return CasePlan(
+        case=case,
+        arms=tuple(planned),
+        compare=compare,
+        blocked=blocked,
+        blocked_by_change=blocked is not None and ran_before,
+        origin=origin,
+    )
 
 
 def _arm_reason(case: Case, skill_type: SkillType, arm: ArmPlan, mode: Mode) -> str:

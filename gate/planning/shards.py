@@ -60,7 +60,7 @@ def shards(plan: Plan, count: int) -> list[frozenset[Unit]]:
     heaviest = units(plan)
     if not 1 <= count <= min(MOST_SHARDS, max(1, len(heaviest))):
         raise ConfigurationError(
-            f"{len(heaviest)} cases cannot be cut into {count} shards.",
+            f"{len(heaviest)} case{'' if len(heaviest) == 1 else 's'} cannot be cut into {count} shards.",
             remedy=f"Ask for 1 to {min(MOST_SHARDS, max(1, len(heaviest)))} shards.",
         )
     loads = [0] * count

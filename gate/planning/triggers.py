@@ -18,18 +18,25 @@ LIMITS = Limits(steps=4, seconds=60, command_seconds=30)
 CHECK_ID = "opened"
 
 
-def trigger_cases(suite: Suite | None) -> tuple[tuple[Case, ...], int]:
+def trigger_cases(
+    suite: Suite | None, *, draw: str, most: int = MOST_QUERIES, but: frozenset[str] = frozenset()
+) -> tuple[tuple[Case, ...], int]:
     """(cases of a suite's trigger queries, how many queries were left out).
 
-    A query that is there twice with the same answer is one; where there are more than ``MOST_QUERIES``, those of the
-    smallest digests are taken, half of them queries that should open the skill as far as there are enough: no order of a
-    file matters, so nobody moves a bad query out of sight by its place.
+    A query that is there twice with the same answer is one; where there are more than ``most``, a sample is drawn, half of
+    it queries that should open the skill as far as there are enough. ``draw`` (the session's id, which nobody knows who
+    writes queries) decides which: nobody moves a bad query out of sight by its place, or by others with luckier digests.
+    ``but``: digests of queries that are asked already, which have no part in it.
     """
     if suite is None:
         return (), 0
     unique = {(item.query.strip(), item.should_trigger): item for item in reversed(suite.triggers)}
-    queries = sorted(unique.values(), key=digest_of_query)
-    kept = _sample([item for item in queries if item.should_trigger], [i for i in queries if not i.should_trigger])
+    queries = sorted(
+        (item for item in unique.values() if digest_of_query(item) not in but),
+        key=lambda item: sha256_hex(f"{draw}\0{digest_of_query(item)}".encode("utf-8", "surrogatepass")),
+    )
+    positive = [item for item in queries if item.should_trigger]
+    kept = _sample(positive, [item for item in queries if not item.should_trigger], most)
     taken = {case.eval_id for case in suite.cases}
     cases = []
     for item in suite.triggers:
@@ -39,10 +46,10 @@ def trigger_cases(suite: Suite | None) -> tuple[tuple[Case, ...], int]:
     return tuple(cases), len(queries) - len(cases)
 
 
-def _sample(positive: list[TriggerCase], negative: list[TriggerCase]) -> list[TriggerCase]:
-    half = MOST_QUERIES // 2
-    few = min(len(negative), half) if len(negative) < len(positive) else MOST_QUERIES - min(len(positive), half)
-    return [*positive[: MOST_QUERIES - few], *negative[:few]]
+def _sample(positive: list[TriggerCase], negative: list[TriggerCase], most: int) -> list[TriggerCase]:
+    half = most // 2
+    few = min(len(negative), half) if len(negative) < len(positive) else most - min(len(positive), half)
+    return [*positive[: most - few], *negative[:few]]
 
 
 def _case(item: TriggerCase, taken: set[str]) -> Case:

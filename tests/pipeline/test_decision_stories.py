@@ -186,3 +186,30 @@ def test_a_skill_that_fails_in_most_runs_of_every_case_is_not_let_through_becaus
     ran = run(tmp_path, suite(6), options=("--jobs", "1"), agent=agent)
     assert (ran.skill["verdict"], ran.report["state"]) == ("fail", "failure")
     assert any("the exact upper 95 % bound" in reason for reason in ran.skill["reasons"])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply("", finish="content_filter"), Reply(""), Reply("", finish="length")],
+    ids=["filtered", "empty", "cut"],
+)
+def test_a_model_that_answers_in_no_run_is_no_failing_skill(tmp_path: Path, reply: Reply) -> None:
+    ran = run(tmp_path, suite(2), options=("--mode", "quick"), agent=lambda request: reply)
+    assert (ran.skill["verdict"], ran.report["state"], ran.code) == ("error", "error", 3)
+    assert "gave no answer and made no file in any of 12 runs" in " ".join(ran.skill["reasons"])
+
+
+def test_a_skill_that_keeps_its_agent_from_answering_fails(tmp_path: Path) -> None:
+    def agent(request: Request) -> Answer:
+        return Reply("") if LOCATION.search(request.system) else Reply("Sums: 3.")
+
+    ran = run(tmp_path, suite(2), options=("--mode", "quick"), agent=agent)
+    assert ran.skill["verdict"] != "error"
+    assert ran.report["state"] == "failure"
+
+
+def test_the_first_reason_of_an_error_says_what_stopped_the_runs(tmp_path: Path) -> None:
+    ran = run(tmp_path, suite(2), options=("--mode", "quick"), agent=lambda request: rate_limited(0.01))
+    assert ran.skill["verdict"] == "error"
+    assert "planned with_skill runs finished" in ran.skill["reasons"][0]
+    assert "overload" in ran.skill["reasons"][0] or "429" in ran.skill["reasons"][0]

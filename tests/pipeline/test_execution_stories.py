@@ -123,12 +123,15 @@ def test_trigger_queries_alone_are_measured_and_never_a_pass(tmp_path: Path) -> 
     assert (shut.skill["verdict"], shut.skill["not_measured_cause"]) == ("not_measured", "not_opened")
 
 
-def test_a_trigger_query_that_head_takes_away_is_still_asked_and_needs_a_waiver(tmp_path: Path) -> None:
+def test_a_trigger_query_that_head_takes_away_needs_a_waiver_and_with_it_is_still_asked(tmp_path: Path) -> None:
     main = {PATH: SKILL.format(word="them"), SUITE: suite(CASE, triggers=QUERIES)}
     change = {PATH: SKILL.format(word="all"), SUITE: suite(CASE, triggers=QUERIES[1:])}
-    ran = gate(tmp_path, main, change, steps={"agent": Opener("table [123]|What")})
+    ran = gate(tmp_path / "one", main, change, steps={"agent": Opener("table [123]|What")})
     assert ran.skill["verdict"] == "invalid"
     assert any('trigger query "Please sum up table 0" is removed' in reason for reason in ran.skill["reasons"])
+    waiver = "waivers: [{skill: skills/sums, rule: suite-removal, owner: ana, expires: 2099-01-01, reason: asked for}]\n"
+    main[".github/skill-gate.yml"] = waiver
+    ran = gate(tmp_path / "two", main, change, steps={"agent": Opener("table [123]|What")})
     assert ran.skill["triggers"]["missed"] == ["Please sum up table 0"]
 
 

@@ -8,7 +8,14 @@ from gate.domain.checks import Check, ResponseContains, ResponseNotContains, Too
 from gate.domain.plan import Arm
 from gate.domain.skill import Skill, SkillType
 from gate.domain.suite import CaseType, Expectation, McpServer
-from gate.planning.dispatch import detect_type, limits_for, limits_reason, missing_servers, needs_no_baseline
+from gate.planning.dispatch import (
+    detect_type,
+    limits_for,
+    limits_reason,
+    missing_servers,
+    needs_no_baseline,
+    not_offered,
+)
 from tests.builders_skill import a_case, a_file, a_skill, a_suite
 
 
@@ -48,8 +55,19 @@ def test_the_baseline_has_fewer_steps_and_an_early_stop() -> None:
 def test_a_server_that_skill_or_check_need_and_the_case_lacks_is_named() -> None:
     skill = a_skill(allowed_tools=("mcp__github__get_issue",))
     check = Check(id="c1", parameters=ToolCallCount(tool="mcp__mail__send", max=0))
-    assert missing_servers(skill, a_case(checks=(check,))) == ["github", "mail"]
-    assert missing_servers(skill, a_case(mcp_servers=(McpServer(name="github"),))) == []
+    assert missing_servers(skill, a_case(checks=(check,)), None) == ["github", "mail"]
+    bringing = a_case(mcp_servers=(McpServer(name="github"),))
+    assert missing_servers(skill, bringing, None) == []
+    # Another case of the suite brings it: this one does without, but not without what its own check names.
+    assert missing_servers(skill, a_case(checks=(check,)), a_suite(bringing)) == ["mail"]
+
+
+@pytest.mark.parametrize(
+    ("value", "silent"), [(True, True), ("true", True), ("Yes", True), (False, False), ("false", False), (None, False)]
+)
+def test_a_skill_that_no_host_offers_is_known_by_its_front_matter(value: object, silent: bool) -> None:
+    skill = a_skill(frontmatter={} if value is None else {"disable-model-invocation": value})
+    assert (not_offered(skill) is not None) is silent
 
 
 def _expecting(*precisions: str) -> tuple[Expectation, ...]:
