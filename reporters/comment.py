@@ -70,7 +70,7 @@ def _head(report: GateReport, key: str) -> str:
         f"mode {report.mode.value}, enforcement {report.enforce.value}, run date {escape(report.run_date)}, "
         f"{code(words.commits(report))}"
     )
-    cost = f"Cost: {escape(cut(report.cost, 400))}\n\n" if report.cost else ""
+    cost = f"Cost: {escape(cut(words.cost_line(report), 400))}\n\n" if report.cost else ""
     return f"## Skill Gate: {escape(report.headline)}\n{marker(key)}\n\n{facts}\n\n{cost}"
 
 
@@ -332,7 +332,8 @@ def _triage(skill: SkillReport, report_url: str) -> _Section:
         )
         for item in sorted(skill.triage, key=lambda item: order[item.triage])
     ]
-    return _Section(f"Assertions: {len(skill.triage)}", tuple(rows), tuple(table_head(names)))
+    legend = f"<sub>{words.TRIAGE_LEGEND}</sub>"
+    return _Section(f"Assertions: {len(skill.triage)}", tuple(rows), (legend, "", *table_head(names)))
 
 
 def _evidence_link(what: str, anchor: str, report_url: str) -> str:

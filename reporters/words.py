@@ -46,6 +46,10 @@ VERDICT_NAMES = {
     Verdict.NOT_MEASURED: "NOT MEASURED",
 }
 FIGURES_LEGEND = "Figures: checks and expectations passed of all, over the finished of the planned runs."
+TRIAGE_LEGEND = (
+    "Class: discriminating passes with the skill and not without; saturated passes in both; dead fails in both; inverted "
+    "passes without the skill and not with it; flaky goes either way in both; under-powered: too few runs to tell."
+)
 VERIFY_HINT = "skill-gate verify DIR"
 NO_FALLBACKS = "None: reply tiers, rejected quotes, retries, dropped runs, skipped arms, voided batches are all 0."
 
@@ -379,8 +383,25 @@ def usage_cells(use: ModelUse) -> tuple[str, ...]:
     )
 
 
+REPLAYED = "scripted"
+"""How ``GateReport.models`` begins where recorded replies answered."""
+UNPRICED = "price unknown"
+
+
+def nothing_paid(report: GateReport) -> bool:
+    """Whether recorded replies answered and nobody knows a list price: unknown would sound like a bill to come."""
+    return report.models.startswith(REPLAYED) and not any(use.known_cost_usd for use in report.usage)
+
+
+def cost_line(report: GateReport) -> str:
+    """The report's line about cost; of a replay it says that nothing was paid."""
+    return report.cost.replace(UNPRICED, "$0.00 paid (a replay)") if nothing_paid(report) else report.cost
+
+
 def total_cost(report: GateReport) -> str:
-    """Sum over roles; ``unknown`` as soon as one is."""
+    """Sum over roles; ``unknown`` as soon as one is, but for a replay, for which nothing was paid."""
+    if report.usage and nothing_paid(report):
+        return "$0.00 (a replay: nothing was paid)"
     costs = [use.cost_usd for use in report.usage]
     known = [cost for cost in costs if cost is not None]
     if not costs:

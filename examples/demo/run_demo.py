@@ -12,7 +12,9 @@ Exits 0 where the gate said what the demonstration is about (exit code 1: one sk
 
 from __future__ import annotations
 
+import html
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,6 +85,13 @@ def arguments(repository: Path, out: Path, extra: list[str]) -> list[str]:
     return chosen + extra
 
 
+def first_screen(comment: str) -> str:
+    """What the comment shows before anything is unfolded, without its markup for machines."""
+    shown = comment.partition("<details>")[0]
+    lines = [html.unescape(re.sub(r"<!--.*?-->|</?sub>", "", line)).rstrip() for line in shown.split("\n")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
 def main(extra: list[str]) -> int:
     """Make the repository, run the gate, say where the results are."""
     work = Path(os.environ.get("SKILL_GATE_DEMO", Path.cwd() / ".demo"))
@@ -93,7 +102,7 @@ def main(extra: list[str]) -> int:
     code = subprocess.run([str(gate), *arguments(repository, out, extra)], check=False).returncode
     comment = out / "report.md"
     if comment.exists():
-        print(comment.read_text(encoding="utf-8"))
+        print(first_screen(comment.read_text(encoding="utf-8")))
     print(f"report.html  {out / 'report.html'}")
     print(f"report.md    {comment}")
     print(f"bundle       {out}")

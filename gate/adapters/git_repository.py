@@ -202,7 +202,7 @@ class GitRepository:
                 return found
         if shallow:
             remedy = f"The clone is shallow, so the commit may not be there{self._why_not_deeper}. {_FULL_HISTORY}"
-        raise RepositoryError(f'There is no commit "{revision}" in {self.location}.', remedy=remedy)
+        raise RepositoryError(f'There is no commit "{revision}" in "{self.location}".', remedy=remedy)
 
     def merge_base(self, one: str, other: str) -> str:
         """The best common ancestor. Raises RepositoryError with a remedy where there is none."""

@@ -309,18 +309,23 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _streamed(response: Any, streaming: Streams) -> dict[str, Any]:
+def _whole(response: Any) -> bytes:
+    """The body of an open response. Raises Failed where it does not come, breaks off or is not encoded as it says."""
     import httpx2
 
     try:
-        return streaming.body(response.read())
+        data: bytes = response.read()
     except httpx2.TimeoutException:
         raise Failed("timeout", "no reply in time", retryable=True, maybe_billed=True) from None
-    except httpx2.TransportError:
+    except httpx2.DecodingError:
+        what = "the reply is not encoded as its headers say"
+        raise Failed("malformed", what, status=response.status_code, retryable=True, maybe_billed=True) from None
+    except httpx2.RequestError:
         what = "the connection broke before the reply was complete"
         raise Failed("connection", what, retryable=True, maybe_billed=True) from None
     finally:
         response.close()
+    return data
 
 
 def _body(raw: Any, streaming: Streams | None = None) -> dict[str, Any]:
@@ -328,8 +333,8 @@ def _body(raw: Any, streaming: Streams | None = None) -> dict[str, Any]:
     response = raw.http_response
     if streaming is not None and streaming.on:
         if response.headers.get("content-type", "").startswith("text/event-stream"):
-            return _streamed(response, streaming)
-        response.read()  # a server that does not know the parameter answers as ever
+            return streaming.body(_whole(response))
+        _whole(response)  # a server that does not know the parameter answers as ever
     try:
         body = json.loads(response.content, parse_constant=_no_constant)
     except (ValueError, RecursionError):

@@ -24,6 +24,7 @@ def list_entries(app: App, folder: str | None, as_json: bool) -> int:
     """List the entries: kind, scope, day, size, label."""
     from gate.domain.base import pretty_json
     from gate.evidence.cache import list_kept
+    from gate.intake.notes import counted
 
     kept = list_kept(_folder(app, folder))
     if as_json:
@@ -35,7 +36,9 @@ def list_entries(app: App, folder: str | None, as_json: bool) -> int:
             f"{item.kind:<12} {visible(item.scope):<10} {visible(item.kept_on):<10} "
             f"{item.size_bytes:>10,} B  {visible(item.label)}"
         )
-    app.say(f"{len(kept)} entries, {sum(item.size_bytes for item in kept):,} bytes in {_folder(app, folder)}")
+    app.say(
+        f"{counted(len(kept), 'entry', 'entries')}, {sum(item.size_bytes for item in kept):,} bytes in {_folder(app, folder)}"
+    )
     return 0
 
 
@@ -52,6 +55,7 @@ def list_entries(app: App, folder: str | None, as_json: bool) -> int:
 def prune_entries(app: App, folder: str | None, days: int | None) -> int:
     """Remove old entries and those that cannot be read."""
     from gate.evidence.cache import MAX_AGE_DAYS, Kept, prune
+    from gate.intake.notes import counted
 
     oldest = dt.date.fromisoformat(app.make_clock(None).today_iso()) - dt.timedelta(
         days=MAX_AGE_DAYS if days is None else days
@@ -64,7 +68,7 @@ def prune_entries(app: App, folder: str | None, days: int | None) -> int:
             return True
 
     removed = prune(_folder(app, folder), is_old)
-    app.say(f"removed {len(removed)} entries, {sum(item.size_bytes for item in removed):,} bytes")
+    app.say(f"removed {counted(len(removed), 'entry', 'entries')}, {sum(item.size_bytes for item in removed):,} bytes")
     return 0
 
 

@@ -73,7 +73,7 @@ def check(
     if as_sarif or as_json:
         text = app.render_findings(list(found)) if as_sarif else f"{json.dumps(values, indent=1, ensure_ascii=True)}\n"
         click.echo(text, nl=False)
-        for line in (*summary.lines(), f"{count} skills, {cases} eval cases, {unusable} unusable"):
+        for line in (*summary.lines(), _totals(count, cases, unusable)):
             app.say(line)
     else:
         for finding in sorted(found, key=lambda item: (list(Level).index(item.level), item.path, item.line or 0)):
@@ -88,5 +88,11 @@ def check(
             click.echo(f"{visible(item.path)}: {item.kind}: {visible(', '.join(filter(None, words)))}")
         for line in summary.lines():
             click.echo(line)
-        click.echo(f"{count} skills, {cases} eval cases, {unusable} unusable")
+        click.echo(_totals(count, cases, unusable))
     return 1 if unusable or refused else 0
+
+
+def _totals(skills: int, cases: int, unusable: int) -> str:
+    from gate.intake.notes import counted
+
+    return f"{counted(skills, 'skill')}, {counted(cases, 'eval case')}, {unusable} unusable"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from gate.cli.terminal import visible
@@ -41,3 +42,14 @@ def explain(error: Exception, say: Callable[[str], None]) -> Failure:
     say("".join(traceback.format_exception(error)).rstrip("\n"))
     say(f"error: {message}. Please report the lines above.")
     return Failure(EXIT_INFRASTRUCTURE, message, "Please report the traceback in the job's log.", crashed=True)
+
+
+def refuse_shard(folder: Path) -> None:
+    """Raises ConfigurationError where a folder is one part of a plan: there is no verdict in it to check or to render."""
+    from gate.evidence.merge import SHARD
+
+    if (folder / SHARD).is_file() and not (folder / "report.json").exists():
+        raise ConfigurationError(
+            f"{folder} is a shard: merge it first.",
+            remedy="Run `skill-gate merge DIR... --plan FILE` over all shards, then name its --out folder.",
+        )

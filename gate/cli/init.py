@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gate import __version__
 from gate.cli.app import App, choose_models
 from gate.cli.terminal import visible
 
@@ -64,11 +67,14 @@ jobs:
         with:
           fetch-depth: 0 # the merge base is needed
           persist-credentials: false
-      - uses: OWNER/skill-gate@v0
+      - uses: OWNER/skill-gate@vVERSION
         with:
           anthropic-api-key: ${{ secrets.ANTHROPIC_API_KEY }}
           openai-api-key: ${{ secrets.OPENAI_API_KEY }}
-"""
+""".replace("vVERSION", f"v{__version__}")
+IGNORE = ".gitignore"
+BUNDLES = ".skill-gate/"
+"""Where `skill-gate run` leaves its bundle: no file of the repository."""
 
 
 class _Done(NamedTuple):
@@ -89,8 +95,8 @@ class _Done(NamedTuple):
 def init(app: App, path: str, *, draft: bool, model: str | None, judge_model: str | None, seed: str | None) -> int:
     """Set Skill Gate up in the repository of PATH: a policy, a workflow, and evals for every skill that has none.
 
-    PATH is a repository or a skill folder (default: the current folder). Nothing that is there is overwritten, and evals
-    of any dialect count as there. A suite that was made here says generated: true and is conditional at best; edit it, then
+    PATH is a repository or a skill folder (default: the current folder). Nothing that is there is overwritten (.gitignore
+    gets a line for the bundles), and evals of any dialect count as there. A suite that was made here says generated: true and is conditional at best; edit it, then
     remove that line.
     """
     from gate.errors import ConfigurationError
@@ -103,7 +109,7 @@ def init(app: App, path: str, *, draft: bool, model: str | None, judge_model: st
             f"There is no SKILL.md in or below {path}.", remedy="Name a skill folder, or a folder that holds some."
         )
     root = _root(app, folder)
-    done = [_place(root, POLICY, POLICY_TEXT, taken=(".github/skill-gate.yaml",)), _workflow(root)]
+    done = [_place(root, POLICY, POLICY_TEXT, taken=(".github/skill-gate.yaml",)), _workflow(root), _ignored(root)]
     wanting = [item for item in found if item.skill is not None and not _has_evals(item)]
     drafted: dict[str, tuple[str, str]] = {}
     if draft and wanting:
@@ -111,7 +117,10 @@ def init(app: App, path: str, *, draft: bool, model: str | None, judge_model: st
     done += [_suite(item, folder, drafted.get(item.skill.slug) if item.skill else None) for item in found]
     for one in done:
         click.echo(f"{'written' if one.written else 'kept'}: {visible(one.path)}{visible(one.words)}")
-    for line in _next(done, any(item.written for item in done[2:]), draft=draft):
+    tried = next((item for item in wanting), found[0])
+    for line in _next(
+        done, _named(tried.path, root), any(item.written for item in done[len(done) - len(found) :]), draft=draft
+    ):
         click.echo(line)
     return 0
 
@@ -159,14 +168,46 @@ def _workflow(root: Path) -> _Done:
     return _place(root, WORKFLOW, WORKFLOW_TEXT)
 
 
+def _ignored(root: Path) -> _Done:
+    """Bundles stay out of the repository: a line in ``.gitignore``, after what it holds already."""
+    from gate.errors import ConfigurationError, EvidenceError
+    from gate.evidence.files import inside
+
+    if not (root / IGNORE).exists() and not (root / IGNORE).is_symlink():
+        return _place(root, IGNORE, f"{BUNDLES}\n")
+    try:
+        place = inside(root, IGNORE)
+        data = place.read_bytes()
+        if any(line.strip().strip(b"/") == BUNDLES.strip("/").encode() for line in data.splitlines()):
+            return _Done(IGNORE, False, f" (it names {BUNDLES} already)")
+        with place.open("ab") as file:
+            file.write((b"" if not data or data.endswith(b"\n") else b"\n") + f"{BUNDLES}\n".encode())
+    except (OSError, EvidenceError) as error:
+        raise ConfigurationError(
+            f"{IGNORE} cannot be written below {root}: {error}", remedy="Look at it, then run init again."
+        ) from None
+    return _Done(IGNORE, True, f" (the line {BUNDLES})")
+
+
+def _named(path: str, root: Path) -> str:
+    """A skill's folder as `skill-gate run` takes it in the repository, quoted for a shell where that is needed."""
+    with contextlib.suppress(ValueError, OSError):
+        return shlex.quote(Path(path).resolve().relative_to(root.resolve()).as_posix())
+    return shlex.quote(path)
+
+
 def _has_evals(item: CheckedSkill) -> bool:
     return item.suite is not None or bool(item.triggers) or bool(item.sources)
 
 
 def _suite(item: CheckedSkill, folder: Path, drafted: tuple[str, str] | None) -> _Done:
+    from gate.intake.notes import counted
+
     place = item.path if item.path != "." else str(folder)
     if _has_evals(item):
-        words = ", ".join(f"{source.path} ({source.dialect}, {len(source.cases)} cases)" for source in item.sources)
+        words = ", ".join(
+            f"{source.path} ({source.dialect}, {counted(len(source.cases), 'case')})" for source in item.sources
+        )
         return _Done(place, False, f": evals are there: {words}")
     if item.skill is None:
         first = next((found.message for found in item.findings if found.blocks), "SKILL.md cannot be read")
@@ -181,7 +222,7 @@ def _suite(item: CheckedSkill, folder: Path, drafted: tuple[str, str] | None) ->
 def skeleton_text(skill: Skill) -> str:
     """A first suite without a model: one case whose expectations are the skill's own rules, its prompt still to be written."""
     from gate.decision.coverage import rules_of
-    from gate.domain.suite import Case, Expectation
+    from gate.domain.suite import UNWRITTEN_PROMPT, Case, Expectation
     from gate.intake.suite.writing import suite_text
 
     rules = [(rule.line, rule.text) for rule in rules_of(skill.body, skill.body_line)] or _bullets(skill)
@@ -193,7 +234,7 @@ def skeleton_text(skill: Skill) -> str:
     case = Case(
         eval_id="first",
         name="TODO: what this case is about",
-        prompt=f"TODO: ask as somebody would who has not heard of the skill. It says of itself: {_plain(skill.description)}",
+        prompt=f"{UNWRITTEN_PROMPT} It says of itself: {_plain(skill.description)}",
         expectations=expectations,
     )
     return suite_text(
@@ -224,6 +265,7 @@ def _draft(
     """Slug -> (text of the suite or empty, words) by generator and reviewer."""
     from gate.domain.seeding import SessionSeed
     from gate.errors import ConfigurationError
+    from gate.intake.notes import counted
     from gate.judging.ground_truth.trivial import idle_passes
     from gate.planning.contract import Parties, draft
     from gate.settings import Settings
@@ -249,12 +291,13 @@ def _draft(
         made[skill.slug] = _drafted(skill, result)
     spent = ledger.spent()
     cost = "cost unknown" if spent.cost_usd is None else f"${spent.cost_usd:.4f}"
-    app.say(f"{spent.calls} model calls, {cost}")
+    app.say(f"{counted(spent.calls, 'model call')}, {cost}")
     return made
 
 
 def _drafted(skill: Skill, result: object) -> tuple[str, str]:
     from gate.domain.base import NotRun
+    from gate.intake.notes import counted
     from gate.intake.suite.writing import suite_text
     from gate.planning.contract import Drafted
 
@@ -271,7 +314,9 @@ def _drafted(skill: Skill, result: object) -> tuple[str, str]:
         *(_review(case, result) for case in result.suite.cases),
     ]
     count = len(result.suite.cases)
-    return suite_text(result.suite.cases, generated=True, comments=comments), f": {count} drafted cases, to be reviewed"
+    return suite_text(
+        result.suite.cases, generated=True, comments=comments
+    ), f": {counted(count, 'drafted case')}, to be reviewed"
 
 
 def _review(case: Case, result: object) -> str:
@@ -284,7 +329,7 @@ def _review(case: Case, result: object) -> str:
     return f"{case.eval_id}: review {path}{', FORCED: nobody agreed' if task.forced else ''}"
 
 
-def _next(done: Sequence[_Done], suites: bool, *, draft: bool) -> list[str]:
+def _next(done: Sequence[_Done], skill: str, suites: bool, *, draft: bool) -> list[str]:
     lines = ["", "Next:"]
     if suites:
         what = "read the drafted cases" if draft else "write the prompts of the new evals"
@@ -295,6 +340,6 @@ def _next(done: Sequence[_Done], suites: bool, *, draft: bool) -> list[str]:
         )
     lines += [
         "  - commit everything on the base branch: policy and evals of record are read from there",
-        "  - try it: skill-gate doctor, then skill-gate run --mode smoke",
+        f"  - try it: skill-gate doctor, then skill-gate run {visible(skill)} --mode smoke",
     ]
     return lines

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gate.cli.app import App
+from gate.cli.failures import refuse_shard
 
 
 @click.command()
@@ -18,6 +19,7 @@ def report(app: App, bundle: Path, kind: str) -> int:
     from gate.domain.report import GateReport
     from gate.errors import ConfigurationError
 
+    refuse_shard(bundle)
     try:
         value = GateReport.model_validate_json((bundle / "report.json").read_bytes())
     except FileNotFoundError:

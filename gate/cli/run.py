@@ -11,7 +11,7 @@ import click
 from gate.cli.app import App
 from gate.cli.options import asked_settings, session_options
 
-_OF_THIS_MACHINE = frozenset({"out", "jobs", "agent", "cache_folder", "no_cache", "plan", "shard", "quiet"})
+_OF_THIS_MACHINE = frozenset({"out", "jobs", "agent", "cache_folder", "no_cache", "plan", "shard", "quiet", "as_json"})
 
 
 def _said_by_plan(context: click.Context) -> list[str]:
@@ -37,7 +37,7 @@ def _said_by_plan(context: click.Context) -> list[str]:
 )
 @click.option("--shard", metavar="I/N", help="The part of the plan to run; `skill-gate merge` puts the parts together.")
 @click.option("--quiet", is_flag=True, help="Say only the result and what went wrong.")
-@click.option("--json", "as_json", is_flag=True, help="Print report.json on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Print report.json on standard output; with --shard: shard.json.")
 @click.pass_obj
 def run(
     app: App,
@@ -72,7 +72,16 @@ def run(
                 f"The plan says what is judged and how; {', '.join(said)} cannot be given beside it.",
                 remedy="Give it to `skill-gate plan`.",
             )
-        return run_part(app, Path(plan), shard, Path(out), cache=cache, jobs=given["jobs"], agent=given["agent"])
+        return run_part(
+            app,
+            Path(plan),
+            shard,
+            Path(out),
+            cache=cache,
+            jobs=given["jobs"],
+            agent=given["agent"],
+            as_json=as_json,
+        )
     settings = asked_settings(app, out=out, cache=cache, **given)
     report = run_session(app, settings)
     report_session(app, report, Path(settings.out), as_json=as_json)

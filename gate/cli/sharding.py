@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 from pydantic import ValidationError
 
 from gate.cli.app import App
@@ -23,6 +24,7 @@ from gate.evidence.cache import derive_key
 from gate.evidence.files import write_atomic
 from gate.evidence.merge import SHARD
 from gate.evidence.seal import seal_bundle
+from gate.intake.notes import counted
 from gate.llm.journal import JOURNAL
 from gate.pipeline import make_plan, merge, run_shard
 from gate.planning.shards import parse_shard, units
@@ -41,16 +43,26 @@ def write_plan(app: App, settings: Settings, file: Path, most: int) -> str:
     write_atomic(file, pretty_json(made))
     cases = len(units(made.plan))
     count = max(1, min(most, cases))
-    app.say(f"plan: {len(made.plan.skills)} skills, {cases} cases to run, {count} shards: {file}")
+    app.say(
+        f"plan: {counted(len(made.plan.skills), 'skill')}, {counted(cases, 'case')} to run, {counted(count, 'shard')}: {file}"
+    )
     return json.dumps({"shard": [f"{number}/{count}" for number in range(1, count + 1)]})
 
 
 def run_part(
-    app: App, file: Path, text: str, out: Path, *, cache: CacheSettings | None, jobs: int, agent: str | None = None
+    app: App,
+    file: Path,
+    text: str,
+    out: Path,
+    *,
+    cache: CacheSettings | None,
+    jobs: int,
+    agent: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Run one shard of a plan into a folder of its own and seal it; returns the exit code.
 
-    ``agent``: where this machine has the agent program; None: where the plan says.
+    ``agent``: where this machine has the agent program; None: where the plan says. ``as_json``: prints shard.json.
     """
     plan, shard = _read_plan(app, file), parse_shard(text)
     check_out(out)
@@ -66,7 +78,10 @@ def run_part(
         about = {"session_id": plan.plan.session_id, "shard": str(shard)}
         digest = seal_bundle(out, about, _key(app), apart=(JOURNAL,))
     troubles = sum(map(len, facts.errors.values())) + len(facts.over_budget)
-    app.say(f"shard {shard}: {out}, sealed as {digest[:12]}{f', {troubles} errors inside' if troubles else ''}")
+    inside = f", {counted(troubles, 'error')} inside" if troubles else ""
+    app.say(f"shard {shard}: {out}, sealed as {digest[:12]}{inside}")
+    if as_json:
+        click.echo((out / SHARD).read_text(encoding="utf-8"), nl=False)
     return 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gate.cli.app import App
+from gate.cli.failures import refuse_shard
 from gate.cli.terminal import visible
 
 TRANSCRIPT_BYTES = 100_000_000
@@ -27,7 +28,9 @@ def verify(app: App, bundle: Path) -> int:
         return _transcript(bundle)
     from gate.audit.verify import verify_bundle
     from gate.errors import ConfigurationError
+    from gate.intake.notes import counted
 
+    refuse_shard(bundle)
     if not (bundle / "manifest.json").is_file():
         raise ConfigurationError(
             f"{bundle} is no bundle: it has no manifest.json.", remedy="Name the --out folder of a run."
@@ -36,8 +39,9 @@ def verify(app: App, bundle: Path) -> int:
     for problem in result.problems:
         click.echo(f"wrong: {visible(problem)}")
     click.echo(
-        f"{result.files} files, {result.runs} runs, {result.quotes} quotes, {result.checks} checks: "
-        + ("everything holds" if not result.problems else f"{len(result.problems)} differences")
+        f"{counted(result.files, 'file')}, {counted(result.runs, 'run')}, {counted(result.quotes, 'quote')}, "
+        f"{counted(result.checks, 'check')}: "
+        + ("everything holds" if not result.problems else counted(len(result.problems), "difference"))
     )
     return 1 if result.problems else 0
 

@@ -39,7 +39,7 @@ BUILT, TOOLS = "act-dockeraction:latest", "act-toolcache"
 SEEN = re.compile(r"\| SEEN (\{.*\})$")
 
 WORKFLOW = """name: gate
-on: [push, workflow_dispatch]
+on: [issues, workflow_dispatch]
 permissions: {contents: read}
 jobs:
   gate:
@@ -205,8 +205,8 @@ def test_an_event_that_there_is_nothing_to_do_for_still_has_every_output(
     act: Path, repository: Path, engine: docker.DockerClient
 ) -> None:
     del engine
-    ran = run_workflow(act, repository, "push")
+    ran = run_workflow(act, repository, "issues")
     assert ran.seen["outcome"] == "success"
     assert tuple(sorted(ran.outputs)) == tuple(sorted(KEYS))
     assert (ran.outputs["verdict"], ran.outputs["exit-code"], ran.outputs["skills"]) == ("not_measured", "0", "{}")
-    assert "the event push is not one" in ran.outputs["headline"]
+    assert "the event issues is not one" in ran.outputs["headline"]

@@ -59,7 +59,7 @@ def run_in_action(
 def test_the_image_says_its_version_and_checks_a_workspace_of_another_user(image: str, tmp_path: Path) -> None:
     done, _ = run_in_action(tmp_path / "runner", image, a_repository(tmp_path / "repository"), "check", "skills")
     assert done.exit_code == 0, done.log
-    assert "1 skills, 1 eval cases, 0 unusable" in done.log
+    assert "1 skill, 1 eval case, 0 unusable" in done.log
     assert done.leftovers == ()
     assert done.foreign_files == ()
     version = subprocess.run(["docker", "run", "--rm", image, "--version"], capture_output=True, text=True, check=True)

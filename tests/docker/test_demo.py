@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo.run_demo import RECORDING, SKILLS, arguments, make_repository
+from examples.demo.run_demo import RECORDING, SKILLS, arguments, first_screen, make_repository
 from tests.scripted.record_demo import record
 from tests.story import run_gate
 
@@ -38,6 +38,17 @@ def test_the_comment_shows_a_pass_a_fail_with_its_rule_and_why(demo: Path) -> No
     for figures in ("20/28 assertions in 8/8 runs", "28/28 assertions in 8/8 runs", "6/8 assertions in 2/2 runs"):
         assert figures in comment
     assert len(comment) <= 65_536
+
+
+def test_what_the_demonstration_prints_of_the_comment_is_its_first_screen(demo: Path) -> None:
+    printed = first_screen((demo / "result/report.md").read_text())
+    assert printed.startswith("## Skill Gate: failure: 1 fails (skills/release-notes), 2 pass\n")
+    assert "$0.00 paid (a replay)" in printed
+    assert "unknown" not in printed
+    assert all(path in printed for path in SKILLS)
+    assert "<details>" not in printed
+    assert "<!--" not in printed
+    assert len(printed) <= 5_000
 
 
 def test_the_comment_names_the_evidence_line_of_each_graded_line_and_the_page_has_it(demo: Path) -> None:

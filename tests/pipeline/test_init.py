@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 
 from gate.adapters.git_repository import GitRepository
 from gate.cli import main as run_command
-from gate.cli.init import POLICY, WORKFLOW, skeleton_text
+from gate.cli.init import IGNORE, POLICY, WORKFLOW, skeleton_text
+from gate.domain.findings import Level
 from gate.domain.skill import Skill
-from gate.domain.suite import Suite
+from gate.domain.suite import UNWRITTEN_PROMPT, Suite
 from gate.intake.policy import read_policy
 from gate.intake.tree import check_folder
 from gate.wiring import bind
@@ -80,17 +82,112 @@ def suite_of(folder: Path) -> tuple[Skill, Suite]:
     return found.skill, found.suite
 
 
+def write_prompt(suite: Path) -> None:
+    suite.write_text(suite.read_text(encoding="utf-8").replace(UNWRITTEN_PROMPT, "Write a."), encoding="utf-8")
+
+
+def check(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str]]:
+    capsys.readouterr()
+    code = run_command(bind({}, threading.Event()), ["check", *map(str, arguments)])
+    return code, capsys.readouterr().out.splitlines()
+
+
+def test_check_after_init_complains_of_nothing_but_the_prompt_that_is_to_be_written(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    init(repository)
+    code, printed = check(capsys, repository, "--explain-suite")
+    assert code == 0
+    errors = [line for line in printed if ": error: " in line]
+    assert len(errors) == 1
+    assert errors[0].startswith(f"{repository}/skills/a/evals/skill-gate.yaml:")
+    assert errors[0].endswith("[suite/unwritten]")
+    assert not any(".github" in line for line in printed)
+    write_prompt(repository / "skills/a/evals/skill-gate.yaml")
+    assert not any(": error: " in line for line in check(capsys, repository)[1])
+
+
+def test_a_skeleton_is_no_evals_until_somebody_writes_its_prompt(repository: Path) -> None:
+    init(repository)
+    suite = repository / "skills/a/evals/skill-gate.yaml"
+    suite.write_text(suite.read_text().replace("generated: true\n", ""), encoding="utf-8")
+    (found,) = check_folder(repository / "skills/a")
+    assert found.suite is None
+    assert found.cases == 0
+    assert [item.rule for item in found.findings if item.level is Level.ERROR] == ["suite/unwritten"]
+    write_prompt(suite)
+    assert [case.eval_id for case in suite_of(repository / "skills/a")[1].cases] == ["first"]
+
+
+def test_a_run_over_a_skeleton_judges_nothing_and_says_why(repository: Path, tmp_path: Path) -> None:
+    init(repository)
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "Set up")
+    app = replace(bind({}, threading.Event()), say=lambda text: None)
+    out = tmp_path / "out"
+    run_command(app, ["run", "skills/a", "--repository", str(repository), "--mode", "smoke", "--out", str(out)])
+    (skill,) = json.loads((out / "report.json").read_text())["skills"]
+    assert skill["verdict"] == "no_evals"
+    assert "suite/unwritten" in [item["rule"] for item in skill["findings"]]
+
+
+def test_of_a_skeleton_with_one_written_case_only_that_one_is_run(repository: Path) -> None:
+    init(repository)
+    suite = repository / "skills/a/evals/skill-gate.yaml"
+    text = suite.read_text(encoding="utf-8")
+    more = "cases:\n  - id: mine\n    prompt: Write a.\n    expectations: [The date is on the first line.]\n"
+    suite.write_text(text.replace("cases:\n", more, 1), encoding="utf-8")
+    assert [case.eval_id for case in suite_of(repository / "skills/a")[1].cases] == ["mine"]
+
+
+def test_a_prompt_about_todos_that_no_program_made_is_a_prompt(repository: Path) -> None:
+    place = repository / "skills/a/evals/skill-gate.yaml"
+    place.parent.mkdir()
+    place.write_text(
+        'version: 1\ncases:\n- id: mine\n  prompt: "TODO: buy milk. Sort this list."\n  expectations: [It is sorted.]\n',
+        encoding="utf-8",
+    )
+    assert [case.eval_id for case in suite_of(repository / "skills/a")[1].cases] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"node_modules/\n", b"node_modules/\n.skill-gate/\n"),
+        (b"node_modules/", b"node_modules/\n.skill-gate/\n"),
+        (b"", b".skill-gate/\n"),
+        (b"/.skill-gate\n", b"/.skill-gate\n"),
+        (b".skill-gate/\r\nx\r\n", b".skill-gate/\r\nx\r\n"),
+    ],
+)
+def test_bundles_are_ignored_by_git_and_what_was_ignored_stays(repository: Path, before: bytes, after: bytes) -> None:
+    (repository / IGNORE).write_bytes(before)
+    init(repository)
+    assert (repository / IGNORE).read_bytes() == after
+    (repository / ".skill-gate").mkdir()
+    (repository / ".skill-gate/report.json").write_text("{}")
+    assert ".skill-gate" not in git(repository, "status", "--short", "--untracked-files=all").split()[1::2]
+
+
+def test_it_says_how_to_try_a_skill_that_no_branch_has_changed(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    init(repository)
+    assert "skill-gate run skills/a --mode smoke" in capsys.readouterr().out
+
+
 def test_it_writes_a_policy_a_workflow_and_evals_for_the_one_skill_without_any(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = contents(repository)
     assert init(repository)[0] == 0
     after = contents(repository)
-    assert set(after) - set(before) == {POLICY, WORKFLOW, "skills/a/evals/skill-gate.yaml"}
+    assert set(after) - set(before) == {POLICY, WORKFLOW, IGNORE, "skills/a/evals/skill-gate.yaml"}
     assert {name: after[name] for name in before} == before
     printed = capsys.readouterr().out
     for dialect in ("agentskills", "skillsentry", "skillgrade"):
         assert dialect in printed
+    write_prompt(repository / "skills/a/evals/skill-gate.yaml")
     skill, suite = suite_of(repository / "skills/a")
     assert suite.generated
     assert [item.rule_ref for item in suite.cases[0].expectations] == ["line 7", "line 8"]
@@ -173,6 +270,6 @@ def test_a_drafted_suite_is_reviewed_marked_and_read_back(repository: Path, caps
     assert {item.rule_ref for item in case.expectations} == {"- Always put the date on the first line."}
     text = (repository / "skills/a/evals/skill-gate.yaml").read_text()
     assert "# the-plain-case-1: review 0.70 then 0.88" in text
-    assert "1 drafted cases, to be reviewed" in capsys.readouterr().out
+    assert "1 drafted case, to be reviewed" in capsys.readouterr().out
     for name in "bcd":
         assert not (repository / f"skills/{name}/evals/skill-gate.yaml").exists()

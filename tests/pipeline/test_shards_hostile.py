@@ -163,7 +163,6 @@ def test_a_plan_brings_no_files_but_the_contracts_of_its_skills(
         ("--mode", "full"),
         ("--base", "main"),
         ("--model", "openai:gpt-5-mini"),
-        ("--json",),
         ("skills/sums",),
         ("--seed", "1" * 64),
     ],

@@ -168,6 +168,33 @@ def test_the_later_attempt_of_a_shard_counts(tmp_path: Path, capsys: pytest.Capt
         assert len(verdicts(merged)) == 2
 
 
+def test_of_a_shard_only_this_machine_can_be_chosen_and_json_is_its_own_facts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stage(tmp_path) as here:
+        (text, *_) = here.plan(capsys, 2)
+        out = tmp_path / "part"
+        arguments = ["run", "--plan", str(tmp_path / "plan.json"), "--shard", text, "--out", str(out), "--no-cache"]
+        assert here.command(*arguments, "--mode", "full") == 2
+        assert any("--mode cannot be given beside it" in line for line in here.log)
+        assert not out.exists()
+        assert here.command(*arguments, "--json") == 0
+        printed = capsys.readouterr().out
+        assert printed == (out / "shard.json").read_text()
+        assert json.loads(printed)["number"] == 1
+
+
+@pytest.mark.parametrize("command", [("verify",), ("report",), ("report", "--format", "html")])
+def test_a_shard_is_neither_verified_nor_rendered_but_merged_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    with stage(tmp_path) as here:
+        part = here.shard(here.plan(capsys, 2)[0])
+        assert here.command(*command, str(part)) == 2
+        assert any(f"{part} is a shard: merge it first." in line for line in here.log)
+        assert capsys.readouterr().out == ""
+
+
 def test_shards_of_another_plan_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with stage(tmp_path) as here:
         part = here.shard(here.plan(capsys, 2)[0])

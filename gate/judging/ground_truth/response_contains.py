@@ -12,7 +12,7 @@ from gate.judging.ground_truth.values import computed
 def evaluate(parameters: ResponseContains, facts: Facts) -> Answer:
     """Compared after NFC, case by case unless ``ignore_case``."""
     wanted = computed(parameters.keyword, facts.record.run_date)
-    expected = f"{quoted(wanted)} in the response{' in any case' if parameters.ignore_case else ''}"
+    expected = f"{quoted(wanted)} in the response{', ignoring upper and lower case' if parameters.ignore_case else ''}"
     place = facts.response
     hit = find_literal(place, wanted, ignore_case=parameters.ignore_case)
     if hit is None:

@@ -12,7 +12,9 @@ from gate.judging.ground_truth.values import computed
 def evaluate(parameters: ResponseNotContains, facts: Facts) -> Answer:
     """An absent response is ``not_run``: silence is no proof of obedience."""
     banned = computed(parameters.pattern, facts.record.run_date)
-    expected = f"no {quoted(banned)} in the response{' in any case' if parameters.ignore_case else ''}"
+    expected = (
+        f"no {quoted(banned)} in the response{', ignoring upper and lower case' if parameters.ignore_case else ''}"
+    )
     place = facts.response
     hit = find_literal(place, banned, ignore_case=parameters.ignore_case)
     if hit is None:

@@ -98,6 +98,7 @@ def test_a_shallow_clone_says_how_to_fetch_the_rest(tmp_path: Path, folder: GitF
     with pytest.raises(RepositoryError) as unknown:
         repo.resolve(start)
     assert "fetch-depth: 0" in unknown.value.remedy
+    assert unknown.value.message == f'There is no commit "{start}" in "{clone.folder}".'
 
 
 def test_nothing_that_the_repository_configures_is_run(tmp_path: Path, folder: GitFolder) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -195,3 +195,37 @@ def test_the_environment_does_not_move_the_address(monkeypatch: pytest.MonkeyPat
     client = OpenAIModel("openai:m", "m", api_key=SecretStr("sk-none"), transport=httpx2.MockTransport(answer))
     client.complete(ChatRequest(label="s/x", system="", messages=(Message(role="user", text="?"),)))
     assert seen == ["api.openai.com"]
+
+
+class _BreaksOff(httpx2.SyncByteStream):
+    def __iter__(self) -> Iterator[bytes]:
+        yield b'{"choices": ['
+        raise httpx2.RemoteProtocolError("peer closed the connection")
+
+
+class _NoGzip(httpx2.SyncByteStream):
+    def __iter__(self) -> Iterator[bytes]:
+        yield b"no gzip at all"
+
+
+@pytest.mark.parametrize(
+    ("headers", "stream", "kind"),
+    [({}, _BreaksOff(), "connection"), ({"content-encoding": "gzip"}, _NoGzip(), "malformed")],
+)
+@pytest.mark.parametrize("tokens", [64, 20_000])
+def test_a_server_that_does_not_stream_and_breaks_off_is_a_broken_reply(
+    headers: dict[str, str], stream: httpx2.SyncByteStream, kind: str, tokens: int
+) -> None:
+    reply = {"content-type": "application/json", **headers}
+    client = OpenAIModel(
+        "openai:m",
+        "m",
+        api_key=SecretStr("sk-none"),
+        transport=httpx2.MockTransport(lambda sent: httpx2.Response(200, headers=reply, stream=stream)),
+        retry=Retry(tries=2, sleep=lambda seconds: None),
+    )
+    with pytest.raises(ModelError) as raised:
+        client.complete(
+            ChatRequest(label="s/x", system="", messages=(Message(role="user", text="x"),), max_output_tokens=tokens)
+        )
+    assert raised.value.kind in (kind, "connection")

@@ -287,6 +287,17 @@ def test_a_literal_is_a_literal_and_case_counts_unless_told_otherwise(tmp_path: 
     assert status(tmp_path, record, ResponseNotContains(pattern="THE cost", ignore_case=True)) is FAILED
 
 
+def test_what_was_looked_for_without_regard_to_case_is_said_in_words_that_mean_only_that(tmp_path: Path) -> None:
+    record = a_run(tmp_path, response="The cost")
+    for parameters in (
+        ResponseContains(keyword="x", ignore_case=True),
+        ResponseNotContains(pattern="x", ignore_case=True),
+    ):
+        expected = one(tmp_path, record, parameters).expected
+        assert expected is not None
+        assert expected.endswith('"x" in the response, ignoring upper and lower case')
+
+
 def test_the_same_letters_in_another_unicode_form_are_the_same_text(tmp_path: Path) -> None:
     record = a_run(tmp_path, response="cafe\u0301 au lait\r\nsecond")
     assert status(tmp_path, record, ResponseContains(keyword="caf\u00e9 au lait\nsecond")) is PASSED

@@ -80,7 +80,16 @@ def test_a_report_says_how_much_it_rests_on() -> None:
 
 
 def test_unknown_cost_is_said_and_never_shown_as_nothing() -> None:
-    assert "cost unknown" in render(sample_report())
+    live = sample_report().model_copy(update={"models": "executor openai@http://localhost:1/v1:own"})
+    assert "cost unknown" in render(live)
+    assert "price unknown" in render(live)
+
+
+def test_of_a_replay_it_says_that_nothing_was_paid() -> None:
+    text = render(sample_report())
+    assert "price unknown" not in text
+    assert "cost unknown" not in text
+    assert len(re.findall(r"nothing was paid|paid \(a replay\)", text)) == 3
 
 
 EVIDENCE = ("证据 😀 | `x` <b> @octocat https://example.org #1 " * 80)[:4096]
