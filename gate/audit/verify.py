@@ -16,7 +16,7 @@ from gate.domain.report import CaseRecord, GateReport, JudgedRun, SkillRecord
 from gate.domain.seeding import JudgingSeeds, SessionSeed
 from gate.errors import EvidenceError
 from gate.evidence.assemble import contract_file, read_skill_record, read_value
-from gate.evidence.bundle import Bundle, load_events
+from gate.evidence.bundle import RENDERED, Bundle, load_events
 from gate.evidence.seal import check_bundle
 from gate.evidence.shapes import checks_file, grading_file
 from gate.evidence.transcript import block_key, forged_blocks, render_transcript
@@ -172,7 +172,7 @@ def _decision(root: Path, render: Callable[[GateReport, str], str], count: _Coun
     _same(root, "report.json", pretty_json(report), count)
     for skill in report.skills:
         _same(root, f"skills/{skill.slug}/gate-result.json", pretty_json(skill), count)
-    for name, kind in (("report.md", "md"), ("report.html", "html"), ("findings.sarif", "sarif")):
+    for name, kind in RENDERED.items():
         _same(root, name, render(report, kind).encode("utf-8", "replace"), count)
 
 

@@ -12,7 +12,13 @@ from gate.cli.failures import refuse_shard
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--format", "kind", type=click.Choice(["md", "html", "json", "sarif"]), default="md", show_default=True)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["md", "html", "json", "junit", "sarif", "badge"]),
+    default="md",
+    show_default=True,
+)
 @click.pass_obj
 def report(app: App, bundle: Path, kind: str) -> int:
     """Render the report of a BUNDLE on standard output."""

@@ -18,7 +18,7 @@ from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport
 from gate.domain.seeding import SessionSeed
 from gate.errors import Cancelled, ConfigurationError, EvidenceError
-from gate.evidence.bundle import PLAN, SESSION, Bundle
+from gate.evidence.bundle import PLAN, RENDERED, SESSION, Bundle
 from gate.evidence.cache import Cache, CacheScope, derive_key
 from gate.evidence.files import is_unfinished
 from gate.evidence.redact import Redactor
@@ -176,7 +176,6 @@ def alone_in(out: Path) -> Iterator[None]:
         os.close(folder)
 
 
-RENDERED = (("report.md", "md"), ("report.html", "html"), ("findings.sarif", "sarif"))
 CACHE_VARIABLE = "SKILL_GATE_CACHE"
 
 
@@ -352,7 +351,7 @@ def finish_session(app: App, report: GateReport, out: Path) -> None:
     """Write the pages and figures that a decided bundle holds beside its evidence, and seal it."""
     bundle = Bundle(out)
     write_benchmarks(out, bundle, [skill.slug for skill in report.skills])
-    for name, kind in RENDERED:
+    for name, kind in RENDERED.items():
         bundle.write_bytes(name, app.render(report, kind).encode("utf-8", "replace"))
     seal_bundle(out, {"session_id": report.session_id, "state": report.state.value}, apart=(JOURNAL,))
 

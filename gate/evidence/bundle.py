@@ -29,6 +29,15 @@ from gate.protocols import Clock
 
 T = TypeVar("T")
 
+RENDERED = {
+    "report.md": "md",
+    "report.html": "html",
+    "junit.xml": "junit",
+    "findings.sarif": "sarif",
+    "badge.json": "badge",
+}
+"""Files of a bundle that are report.json in another form -> the format."""
+
 TEXT_OUTPUT_BYTES = 200_000
 """A collected file longer than this is kept, but is no block that a judge reads."""
 

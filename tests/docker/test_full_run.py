@@ -20,7 +20,7 @@ from tests.story import git, run_gate
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 SESSION_FILES = (
-    "session.json", "plan.json", "usage.json", "report.json", "report.md", "report.html", "findings.sarif", "manifest.json",
+    "session.json", "plan.json", "usage.json", "report.json", "report.md", "report.html", "findings.sarif", "junit.xml", "badge.json", "manifest.json",
 )  # fmt: skip
 SKILL_FILES = ("skill.json", "manifests.json", "contract.json", "gate-result.json", "benchmark.json")
 CASE_FILES = ("comparison.json", "analysis.json")

@@ -129,7 +129,9 @@ def test_a_trigger_query_that_head_takes_away_needs_a_waiver_and_with_it_is_stil
     ran = gate(tmp_path / "one", main, change, steps={"agent": Opener("table [123]|What")})
     assert ran.skill["verdict"] == "invalid"
     assert any('trigger query "Please sum up table 0" is removed' in reason for reason in ran.skill["reasons"])
-    waiver = "waivers: [{skill: skills/sums, rule: suite-removal, owner: ana, expires: 2099-01-01, reason: asked for}]\n"
+    waiver = (
+        "waivers: [{skill: skills/sums, rule: suite-removal, owner: ana, expires: 2099-01-01, reason: asked for}]\n"
+    )
     main[".github/skill-gate.yml"] = waiver
     ran = gate(tmp_path / "two", main, change, steps={"agent": Opener("table [123]|What")})
     assert ran.skill["triggers"]["missed"] == ["Please sum up table 0"]

@@ -15,7 +15,14 @@ from tests.builders_report import sample_report
 def test_each_format_has_its_renderer() -> None:
     report = sample_report()
     starts = {kind: render(report, kind)[:10] for kind in FORMATS}
-    assert starts == {"md": "## Skill G", "html": "<!doctype ", "json": '{\n "base_c', "sarif": '{\n "$schem'}
+    assert starts == {
+        "md": "## Skill G",
+        "html": "<!doctype ",
+        "json": '{\n "base_c',
+        "junit": "<?xml vers",
+        "sarif": '{\n "$schem',
+        "badge": '{\n "color"',
+    }
 
 
 def test_a_report_as_json_is_read_back_unchanged() -> None:
@@ -33,7 +40,7 @@ def test_a_report_that_was_read_back_renders_the_same(kind: str) -> None:
 
 
 def test_an_unknown_format_names_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match="Use one of md, html, json, sarif"):
+    with pytest.raises(ConfigurationError, match="Use one of md, html, json, junit, sarif, badge"):
         render(sample_report(), "pdf")
 
 
