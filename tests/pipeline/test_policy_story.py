@@ -47,15 +47,21 @@ def test_a_suppression_of_the_base_policy_holds_until_its_end(tmp_path: Path, ex
         assert the_skill(here)["verdict"] == verdict
 
 
-def test_a_skill_has_the_image_and_the_rules_that_the_policy_gives_it(tmp_path: Path) -> None:
-    own = f"skills:\n  skills/sums: {{image: '{DIGEST}', require_signed: true, manifest_errors: block}}\n"
-    with stage(tmp_path, policy=f"mode: smoke\n{own}") as here:
+def test_a_skill_has_the_image_that_the_policy_gives_it(tmp_path: Path) -> None:
+    with stage(tmp_path, policy=f"mode: smoke\nskills:\n  skills/sums: {{image: '{DIGEST}'}}\n") as here:
         here.sandbox.images[DIGEST] = ID
-        done = here.run()
+        here.run()
         assert {box.spec.image for box in here.sandbox.boxes} == {ID}
+
+
+def test_a_skill_has_the_rules_that_the_policy_gives_it_and_is_not_run_where_they_refuse_it(tmp_path: Path) -> None:
+    own = "skills:\n  skills/sums: {require_signed: true, manifest_errors: block}\n"
+    with stage(tmp_path, policy=f"mode: smoke\n{own}") as here:
+        done = here.run()
         assert (done.code, the_skill(here)["verdict"]) == (1, "invalid")
         assert "manifest/signature/unsigned" in the_skill(here)["reasons"][0]
         assert [item["state"] for item in manifests(here)["manifests"]] == ["unsigned"]
+        assert here.sandbox.boxes == []
 
 
 def test_rules_of_another_skill_change_nothing(tmp_path: Path) -> None:
