@@ -76,9 +76,12 @@ def _is_binary(path: Path) -> bool:
 def _with_company(found: Path, program: str) -> tuple[ProgramFile, ...]:
     files = [ProgramFile(name=program, source=found)]
     for name in _BESIDE.get(program, ()):
-        for folder in (found.parent, found.parent.parent):
-            beside = next(_binaries(folder, name), None)
-            if beside is not None:
-                files.append(ProgramFile(name=name, source=beside))
-                break
+        # In its own folder, or in a folder beside a package's ``bin`` or program folder: never further away, where anybody's
+        # file of that name may lie.
+        places = [found.parent / name]
+        if found.parent.name in ("bin", program):
+            places += [*sorted(found.parent.parent.glob(f"{program}*/{name}")), found.parent.parent / "path" / name]
+        beside = next((place.resolve() for place in places if place.is_file() and _is_binary(place.resolve())), None)
+        if beside is not None:
+            files.append(ProgramFile(name=name, source=beside))
     return tuple(files)

@@ -62,3 +62,11 @@ def test_what_is_named_and_is_none_is_an_error_that_says_so(tmp_path: Path, name
         find_program("claude", str(tmp_path / named))
     assert str(tmp_path) in caught.value.message
     assert caught.value.remedy
+
+
+def test_nobody_else_s_program_is_taken_along_from_further_away(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "theirs/deep").mkdir(parents=True)
+    for place in ("mine/codex", "theirs/deep/rg"):
+        (tmp_path / place).write_bytes(b"\x7fELF")
+    assert [file.name for file in find_program("codex", str(tmp_path / "mine/codex"))] == ["codex"]
