@@ -8,6 +8,7 @@ from gate.domain.base import FallbackCount, Severity
 from gate.domain.discussion import Dimension
 from gate.domain.findings import Finding
 from gate.domain.manifest import ManifestScope, ManifestState, ManifestStatus
+from gate.domain.numbers import counted, plural
 from gate.domain.plan import Arm
 from gate.domain.report import (
     ArmFigures,
@@ -168,12 +169,8 @@ def condition_cells(item: Condition) -> tuple[str, ...]:
     """One of the three conditions: its rate and its lift, each with its counts."""
     if item.absent is not None:
         return (item.name, f"not measured: {item.absent}", *[""] * 4)
-    lift = "" if item.lift is None else f"{item.lift:+.2f} over {item.lift_cases} {_plural(item.lift_cases, 'case')}"
+    lift = "" if item.lift is None else f"{item.lift:+.2f} over {item.lift_cases} {plural(item.lift_cases, 'case')}"
     return (item.name, share(item.passed), rate(item.rate), str(item.cases), str(item.runs), lift)
-
-
-def _plural(count: int, word: str) -> str:
-    return word if count == 1 else f"{word}s"
 
 
 def assertion_title(item: AssertionTriage) -> str:
@@ -304,11 +301,6 @@ ENDS = {
     "lost": "one of the three could not be heard",
     "degraded": "there was no valid evaluation",
 }
-
-
-def counted(number: int, word: str) -> str:
-    """``1 round``, ``2 rounds``."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def path_words(path: Iterable[float | None]) -> str:

@@ -23,8 +23,8 @@ def cache() -> None:
 def list_entries(app: App, folder: str | None, as_json: bool) -> int:
     """List the entries: kind, scope, day, size, label."""
     from gate.domain.base import pretty_json
+    from gate.domain.numbers import counted
     from gate.evidence.cache import list_kept
-    from gate.intake.notes import counted
 
     kept = list_kept(_folder(app, folder))
     if as_json:
@@ -54,8 +54,8 @@ def list_entries(app: App, folder: str | None, as_json: bool) -> int:
 @click.pass_obj
 def prune_entries(app: App, folder: str | None, days: int | None) -> int:
     """Remove old entries and those that cannot be read."""
+    from gate.domain.numbers import counted
     from gate.evidence.cache import MAX_AGE_DAYS, Kept, prune
-    from gate.intake.notes import counted
 
     oldest = dt.date.fromisoformat(app.make_clock(None).today_iso()) - dt.timedelta(
         days=MAX_AGE_DAYS if days is None else days

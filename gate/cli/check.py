@@ -93,6 +93,6 @@ def check(
 
 
 def _totals(skills: int, cases: int, unusable: int) -> str:
-    from gate.intake.notes import counted
+    from gate.domain.numbers import counted
 
     return f"{counted(skills, 'skill')}, {counted(cases, 'eval case')}, {unusable} unusable"

@@ -201,7 +201,7 @@ def _has_evals(item: CheckedSkill) -> bool:
 
 
 def _suite(item: CheckedSkill, folder: Path, drafted: tuple[str, str] | None) -> _Done:
-    from gate.intake.notes import counted
+    from gate.domain.numbers import counted
 
     place = item.path if item.path != "." else str(folder)
     if _has_evals(item):
@@ -263,9 +263,9 @@ def _draft(
     app: App, root: Path, skills: Sequence[Skill], model: str | None, judge_model: str | None, seed: str | None
 ) -> dict[str, tuple[str, str]]:
     """Slug -> (text of the suite or empty, words) by generator and reviewer."""
+    from gate.domain.numbers import counted
     from gate.domain.seeding import SessionSeed
     from gate.errors import ConfigurationError
-    from gate.intake.notes import counted
     from gate.judging.ground_truth.trivial import idle_passes
     from gate.planning.contract import Parties, draft
     from gate.settings import Settings
@@ -297,7 +297,7 @@ def _draft(
 
 def _drafted(skill: Skill, result: object) -> tuple[str, str]:
     from gate.domain.base import NotRun
-    from gate.intake.notes import counted
+    from gate.domain.numbers import counted
     from gate.intake.suite.writing import suite_text
     from gate.planning.contract import Drafted
 

@@ -15,6 +15,7 @@ from gate.cli.app import App
 from gate.cli.session import alone_in, cache_secret, check_out, finish_session, open_world
 from gate.cli.terminal import visible
 from gate.domain.base import pretty_json
+from gate.domain.numbers import counted
 from gate.domain.plan import SessionPlan
 from gate.domain.report import GateReport
 from gate.errors import ConfigurationError
@@ -24,7 +25,6 @@ from gate.evidence.cache import derive_key
 from gate.evidence.files import write_atomic
 from gate.evidence.merge import SHARD
 from gate.evidence.seal import seal_bundle
-from gate.intake.notes import counted
 from gate.llm.journal import JOURNAL
 from gate.pipeline import make_plan, merge, run_shard
 from gate.planning.shards import parse_shard, units

@@ -27,8 +27,8 @@ def verify(app: App, bundle: Path) -> int:
     if bundle.is_file():
         return _transcript(bundle)
     from gate.audit.verify import verify_bundle
+    from gate.domain.numbers import counted
     from gate.errors import ConfigurationError
-    from gate.intake.notes import counted
 
     refuse_shard(bundle)
     if not (bundle / "manifest.json").is_file():

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from gate.decision import figures
-from gate.decision.figures import case_name, plural
+from gate.decision.figures import case_name
 from gate.decision.triage import usable_runs
 from gate.domain.base import NotRun, six_digits
 from gate.domain.findings import Finding, Level
 from gate.domain.judgement import NO_GAIN, Analysis, Cause, Comparison, Suggestion, Winner
+from gate.domain.numbers import plural
 from gate.domain.plan import Arm
 from gate.domain.report import CaseRecord, Condition
 

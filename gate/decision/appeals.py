@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gate.decision.figures import plural
 from gate.decision.look import Look
 from gate.domain.base import NotRun
 from gate.domain.contract import APPROVAL_THRESHOLD, SkillContract, TaskContract
 from gate.domain.discussion import Discussion
+from gate.domain.numbers import plural
 from gate.domain.plan import Arm
 from gate.domain.report import (
     CaseRecord,

@@ -27,6 +27,7 @@ from gate.domain.base import FallbackCount, NotRun, six_digits
 from gate.domain.contract import SkillContract
 from gate.domain.evidence import Outcome
 from gate.domain.judgement import ControlGrade, GradeStatus, Grading, Winner
+from gate.domain.numbers import plural
 from gate.domain.plan import COMPARED_ARMS, OPTIONAL_ARMS, Arm, CasePlan, case_folder
 from gate.domain.report import ArmFigures, CaseRecord, CaseReport, JudgedRun, Share, SkillRecord
 from gate.settings import JudgeCalibration
@@ -424,11 +425,6 @@ def arm_skipped(cases: Iterable[CaseRecord], arm: Arm) -> str | None:
     if not reasons:
         return None
     return "; ".join(f"{reason} ({count} {plural(count, 'case')})" for reason, count in sorted(reasons.items()))
-
-
-def plural(count: int, word: str) -> str:
-    """``word`` in the number that ``count`` asks for."""
-    return word if count == 1 else word + "s"
 
 
 def all_arms(cases: Sequence[CaseRecord]) -> tuple[ArmFigures, ...]:

@@ -26,7 +26,7 @@ from gate.decision.charges import (
     shut_and_opened,
     tests_of,
 )
-from gate.decision.figures import case_name, plural
+from gate.decision.figures import case_name
 from gate.decision.further import turned
 from gate.decision.look import Look, Tests
 from gate.decision.remembered import remembered_of_runs, remembering
@@ -58,14 +58,13 @@ from gate.decision.wording import (
 from gate.domain.base import NotRun, Severity
 from gate.domain.evidence import Outcome, RunRecord
 from gate.domain.findings import Finding, Level, limits
-from gate.domain.plan import COMPARED_ARMS, Arm, Enforce, Mode, NotMeasuredCause
+from gate.domain.numbers import plural
+from gate.domain.plan import COMPARED_ARMS, SUITE_REMOVAL, Arm, Enforce, Mode, NotMeasuredCause
 from gate.domain.report import CaseRecord, CaseReport, JudgedRun, SkillRecord, SkillReport, Verdict
 from gate.domain.skill import ChangeKind
 from gate.domain.suite import CaseType
 from gate.settings import Thresholds, Waiver
 
-SUITE_REMOVAL = "suite-removal"
-"""Rule name with which a waiver accepts that checks were removed or loosened, or a suite deleted."""
 DOUBT_LEVEL = 0.20
 """One-sided p at which head below base is inconclusive (Decision 7)."""
 CRASH_LEVEL = 0.05

@@ -9,7 +9,7 @@ from gate.decision import figures
 from gate.decision.advice import case_notes, place_name
 from gate.decision.appeals import contract_notes, discussion_notes
 from gate.decision.coverage import coverage_of
-from gate.decision.figures import case_name, plural
+from gate.decision.figures import case_name
 from gate.decision.look import Look
 from gate.decision.remembered import remembered_of_runs
 from gate.decision.triage import (
@@ -28,6 +28,7 @@ from gate.decision.triggering import is_trigger, ordinary, trigger_words
 from gate.domain.base import NotRun, Severity, six_digits
 from gate.domain.evidence import Outcome
 from gate.domain.findings import Finding
+from gate.domain.numbers import plural
 from gate.domain.plan import COMPARED_ARMS, Arm, Mode
 from gate.domain.report import CaseRecord, JudgedRun, Share, TriageClass, Verdict
 from gate.domain.skill import ChangeKind

@@ -14,6 +14,9 @@ from gate.domain.preflight import PreflightFact
 from gate.domain.skill import Skill, SkillChange, SkillType
 from gate.domain.suite import Case, Suite
 
+SUITE_REMOVAL = "suite-removal"
+"""Rule name with which a waiver accepts that checks were removed or loosened, or a suite deleted."""
+
 
 class Mode(StrEnum):
     """DESIGN.md 4, table of modes."""

@@ -24,11 +24,6 @@ def short(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def counted(number: int, word: str, words: str = "") -> str:
-    """``1 case``, ``2 cases``; ``words``: the plural, where it is not ``word`` with an s."""
-    return f"{number} {word if number == 1 else words or word + 's'}"
-
-
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that somebody probably meant: equal but for case, ``-`` and ``_``, else similar by at least 0.8."""
     options = list(known)

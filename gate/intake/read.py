@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gate.domain.findings import Finding
 from gate.domain.intake import Intake, SkillIntake
+from gate.domain.numbers import counted
 from gate.domain.skill import EXECUTABLE, REGULAR, ChangeKind, Skill, SkillChange, SkillFile, slug_of, tree_digest
 from gate.domain.suite import Suite
 from gate.errors import ConfigurationError
@@ -18,7 +19,7 @@ from gate.intake.body import check_body
 from gate.intake.changes import Changes, changed_skills, folders_in
 from gate.intake.folding import fold
 from gate.intake.manifests import ManifestReport, read_manifests
-from gate.intake.notes import Notes, counted, joined, short, shown
+from gate.intake.notes import Notes, joined, short, shown
 from gate.intake.policy import policy_change
 from gate.intake.preflight import preflight_facts
 from gate.intake.skill import is_skill_md, name_of, parse_skill, skill_md_of

@@ -11,6 +11,7 @@ from gate.domain.findings import Finding, Level
 from gate.domain.intake import Intake, SkillIntake
 from gate.domain.plan import (
     OPTIONAL_ARMS,
+    SUITE_REMOVAL,
     Arm,
     ArmPlan,
     CasePlan,
@@ -55,8 +56,6 @@ _GRADED_TOGETHER = 15
 _TOKENS_TURN, _TOKENS_GRADE, _TOKENS_COMPARE, _TOKENS_ANALYSE = 2500, 4000, 3000, 5000
 _TOKENS_CONTRACT, _TOKENS_DISCUSS = 1500, 5000
 
-SUITE_REMOVAL = "suite-removal"
-"""``gate.decision.verdict.SUITE_REMOVAL``, which planning must not import; a test holds them equal."""
 NOT_OFFERED = "plan/not-offered"
 """``gate.decision.availability.NOT_OFFERED``, which planning must not import; a test holds them equal."""
 STATIC_REASONS = {

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from gate.decision.verdict import SUITE_REMOVAL
-from gate.planning.plan import SUITE_REMOVAL as PLANNED_REMOVAL
+from gate.domain.plan import SUITE_REMOVAL
 from tests.in_process import gate
 from tests.pipeline.test_intake_complaints import Files, judged, md, skills
 from tests.pipeline.test_intake_hostile import BASE, OURS, without
@@ -167,7 +166,7 @@ def test_nothing_is_run_for_a_skill_that_is_invalid_whatever_a_run_shows(tmp_pat
     plan = json.loads((ran.bundle / "plan.json").read_text("utf-8"))
     (note,) = [note for note in plan["notes"] if "nothing is run" in note]
     assert 'Case "c2" is removed' in note
-    assert PLANNED_REMOVAL == SUITE_REMOVAL
+    assert SUITE_REMOVAL == "suite-removal", "policies name it in their waivers"
 
 
 def test_a_skill_whose_finding_the_base_policy_accepts_is_run(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gate.domain.numbers import counted
 from gate.domain.skill import SkillFile
 from gate.intake.manifests import check_manifests
-from gate.intake.notes import counted
 from gate.intake.policy import parse_policy
 from gate.intake.skill import parse_skill
 from gate.intake.suite import read_suite, suite_removals

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gate.domain.findings import Finding, Level
+from gate.domain.numbers import counted
 from gate.domain.skill import Skill, SkillFile
 from gate.domain.suite import UNWRITTEN_PROMPT, Case, Suite, SuiteSource, TriggerCase
-from gate.intake.notes import Notes, counted, joined, short
+from gate.intake.notes import Notes, joined, short
 from gate.intake.suite import (
     agent_crucible,
     axis,

@@ -6,8 +6,9 @@ import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from gate.domain.findings import Finding, Level
+from gate.domain.numbers import counted
 from gate.domain.skill import Skill, SkillFile, slug_of, tree_digest
-from gate.intake.notes import Notes, counted, shown
+from gate.intake.notes import Notes, shown
 from gate.intake.suite import Reading, is_suite_name, read_evals
 
 MAX_ORPHANS = 200

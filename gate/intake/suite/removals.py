@@ -12,8 +12,9 @@ from typing import Any, TypeVar, get_args
 
 from gate.domain.base import Severity, digest_of
 from gate.domain.checks import ArmName, Check
+from gate.domain.numbers import counted
 from gate.domain.suite import Case, Expectation, Suite
-from gate.intake.notes import counted, short
+from gate.intake.notes import short
 
 T = TypeVar("T")
 
