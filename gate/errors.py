@@ -11,6 +11,9 @@ from __future__ import annotations
 class GateError(Exception):
     """Root of the family. ``message`` is one or two plain sentences; ``remedy`` is one sentence, or empty."""
 
+    usual = ""
+    """What helps against errors of this kind where one has no ``remedy`` of its own."""
+
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -19,17 +22,28 @@ class GateError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()
 
+    @property
+    def what_to_do(self) -> str:
+        """For people: its own remedy, else the usual one."""
+        return self.remedy or self.usual
+
 
 class ConfigurationError(GateError):
     """An input, a flag, the policy or the environment is wrong. Nothing was judged."""
+
+    usual = "Correct what is named; `skill-gate doctor` looks at the rest of the set-up."
 
 
 class InfrastructureError(GateError):
     """Something outside the skill and the gate failed. Never counts for or against a skill."""
 
+    usual = "Run it again; where that does not help, `skill-gate doctor` says what does not work here."
+
 
 class SandboxError(InfrastructureError):
     """The container engine could not do what was asked (not: a command in the sandbox failed)."""
+
+    usual = "Run `skill-gate doctor`: it opens a sandbox and says what the engine cannot do."
 
 
 class BoxDeadError(SandboxError):
@@ -52,6 +66,8 @@ class ModelError(InfrastructureError):
     requests that were sent, ``unknown_attempts`` those of them that may have been billed without saying for what.
     """
 
+    usual = "Look at the provider's state and at the key, then give the same command again: what was paid for is kept."
+
     def __init__(
         self,
         message: str,
@@ -67,6 +83,8 @@ class ModelError(InfrastructureError):
         self.retryable = retryable
         self.attempts = attempts
         self.unknown_attempts = unknown_attempts
+        self.paid = False
+        """True where this session had this failure before it was killed (``gate.llm.journal``) and has counted it."""
 
 
 class McpServerError(InfrastructureError):
@@ -74,6 +92,8 @@ class McpServerError(InfrastructureError):
 
     ``retryable`` says whether asking again later can help.
     """
+
+    usual = "See that the server runs and takes the token, then give the same command again."
 
     def __init__(self, message: str, *, remedy: str = "", retryable: bool = True) -> None:
         super().__init__(message, remedy=remedy)
@@ -83,12 +103,16 @@ class McpServerError(InfrastructureError):
 class BudgetError(GateError):
     """A cap on calls, tokens or cost was reached; the next call was not made."""
 
+    usual = "Raise the cap in the policy, or judge fewer skills at a time (PATH)."
+
 
 class EvidenceError(GateError):
     """Recorded evidence is missing, out of order or not what its seal says.
 
     ``path`` names the file, relative to the bundle.
     """
+
+    usual = "Make the bundle again with `skill-gate run`, or take one that nobody has changed."
 
     def __init__(self, message: str, *, path: str = "", remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -97,6 +121,8 @@ class EvidenceError(GateError):
 
 class RepositoryError(InfrastructureError):
     """Git could not answer (no repository, missing commit, shallow clone without the merge base)."""
+
+    usual = "Name a Git repository that holds the commits, with its whole history (fetch-depth: 0)."
 
 
 class NoCommonHistoryError(RepositoryError):
@@ -110,6 +136,8 @@ class ForgeError(InfrastructureError):
     status of the last reply, None where there was none.
     """
 
+    usual = "Look at the permissions of the token and at GitHub's state, then run the job again."
+
     def __init__(self, message: str, *, kind: str = "network", remedy: str = "", status: int | None = None) -> None:
         super().__init__(message, remedy=remedy)
         self.kind = kind
@@ -118,3 +146,5 @@ class ForgeError(InfrastructureError):
 
 class Cancelled(GateError):  # noqa: N818 - reads as a state, and is one
     """The session was told to stop (signal). Clean up and leave; nothing further is judged."""
+
+    usual = "Give the same command again: it goes on where it was."

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gate.domain.chat import ChatReply, ChatRequest, TokenUsage, ToolSpec
 from gate.domain.findings import Finding
 from gate.domain.forge import (
     ChangedFiles,
+    CheckOutput,
+    CheckRun,
     Comment,
     CommentWrite,
     CommitStatus,
+    Conclusion,
     Permission,
     PullRequest,
     Tree,
 )
 from gate.domain.gateway import Asked, Dialect, Exchange, McpCall
+from gate.domain.handover import Handed, Progressed
 from gate.domain.mcp import McpListing, McpResult
 from gate.domain.report import State
 from gate.domain.sandbox import (
@@ -212,9 +216,9 @@ class ModelGateway(Protocol):
         """What the provider of that model speaks."""
 
     def serve(
-        self, box: Box, *, skill: str, observer: GatewayObserver, log: Recorder, mcp: McpTools | None = None
+        self, box: Box, *, label: str, observer: GatewayObserver, log: Recorder, mcp: McpTools | None = None
     ) -> AbstractContextManager[GatewayLine]:
-        """Open the way from one box. ``skill``: whose budget it is. ``log``: gets every request before it is sent.
+        """Open the way from one box. ``label``: of the run, whose budget it is. ``log``: gets every request before it is sent.
 
         Leaving the block ends every request under way. Raises SandboxError where the relay does not come up.
         """
@@ -335,6 +339,9 @@ class Forge(Protocol):
     def head_is(self, number: int, sha: str) -> bool:
         """Whether the pull request still has this head: to be asked before anything is written about it."""
 
+    def pull_requests_at(self, sha: str) -> tuple[PullRequest, ...]:
+        """Every open pull request whose head is this commit, from a fork too, by number; all pages."""
+
     def changed_files(self, number: int) -> ChangedFiles:
         """All pages; ``complete`` says whether that is all."""
 
@@ -354,6 +361,15 @@ class Forge(Protocol):
     def status_of(self, sha: str, context: str) -> CommitStatus | None:
         """The newest status of a context (upper and lower case are one) at a commit; None: there is none."""
 
+    def start_check(self, sha: str, name: str, details_url: str = "") -> CheckRun:
+        """A new check run in progress at a commit. Only tokens of an App may (a workflow's own is one)."""
+
+    def end_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> CheckRun:
+        """Complete a check run. The conclusion goes first, then the annotations, 50 a request; none is sent twice."""
+
+    def check(self, check_id: int) -> CheckRun:
+        """As it is now."""
+
     def permission_of(self, user: str) -> Permission:
         """A user's role; NONE for somebody unknown."""
 
@@ -368,3 +384,49 @@ class Forge(Protocol):
 
     def blob(self, blob_id: str) -> bytes:
         """The content of a file, by id."""
+
+
+class GateService(Protocol):
+    """A gate service that judges for a repository without keys. Raises InfrastructureError where it is not reached and
+    ``gate.domain.handover.Refused`` where it does not take the work."""
+
+    def keys(self) -> tuple[str, ...]:
+        """The public keys that it publishes now."""
+
+    def hand_over(self, event: Mapping[str, Any], nonce: str, inputs: Mapping[str, str]) -> Handed:
+        """Hand over what an event is about. ``nonce``: comes back in the signature. ``inputs``: of the Action, by name."""
+
+    def progress(self, handed: Handed) -> Progressed:
+        """How far it is."""
+
+    def cancel(self, handed: Handed) -> None:
+        """Nobody waits for it any more. Takes three seconds at the longest; never raises."""
+
+    def bundle(self, handed: Handed) -> AbstractContextManager[tuple[str, Iterator[bytes]]]:
+        """(signature, packed bundle) of work that is done; nothing of it has been checked."""
+
+
+class ObjectFacts(NamedTuple):
+    """One object of a store."""
+
+    key: str
+    sha256: str
+    """Of its content as it was put there; empty where somebody else put it there."""
+    size: int
+    """Bytes."""
+
+
+class Objects(Protocol):
+    """Bytes by key in a store elsewhere. Thread-safe. Raises InfrastructureError where it cannot be asked."""
+
+    def put(self, key: str, content: Iterable[bytes]) -> ObjectFacts:
+        """Keep the whole content or nothing of it; what was there before is replaced."""
+
+    def get(self, key: str) -> tuple[ObjectFacts, Iterator[bytes]]:
+        """The content in pieces, not checked against anything. Raises LookupError where there is none."""
+
+    def remove(self, key: str) -> None:
+        """Nothing is there afterwards, whether or not there was."""
+
+    def names(self) -> Iterator[str]:
+        """The key of every object."""

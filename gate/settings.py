@@ -16,7 +16,7 @@ from gate.domain.chat import Role
 from gate.domain.discussion import HARD_ROUNDS, MAX_ROUNDS
 from gate.domain.findings import Finding
 from gate.domain.plan import Enforce, Mode, NotMeasuredCause
-from gate.domain.report import Override
+from gate.domain.report import Language, Override
 
 OWN_IMAGE = "@own"
 """As an image: the one of the container that the gate itself runs in, else ``DEFAULT_IMAGE``. No image can have this name."""
@@ -43,6 +43,8 @@ class Way(StrEnum):
     """One of the values that the policy names."""
     NESTED = "nested"
     """A mapping whose keys have directions of their own."""
+    FREE = "free"
+    """It decides nothing: whoever says it, it counts."""
     POLICY_ONLY = "policy_only"
     """Nobody but the policy of the base branch says this."""
 
@@ -70,18 +72,26 @@ class Thresholds(Value):
     """Numbers of the decision; the defaults are DESIGN.md 4's."""
 
     threshold: Annotated[float, Strict(Way.HIGHER)] = Field(default=0.80, gt=0, le=1)
+    """Share of cases that must pass: under it a skill fails where the data exclude more, else it is inconclusive."""
     release_delta: Annotated[float, Strict(Way.LOWER)] = Field(default=0.15, gt=0, lt=1)
+    """With `strict`: a drop of this size against the base version must be excluded."""
     finished_share: Annotated[float, Strict(Way.HIGHER)] = Field(default=0.80, gt=0, le=1)
+    """Share of an arm's planned runs that must have finished, else the skill is `error`."""
     graded_share: Annotated[float, Strict(Way.HIGHER)] = Field(default=0.90, gt=0, le=1)
+    """Share of expectations that must have been graded, else the skill is `error`."""
 
 
 class Caps(Value):
     """What a session may spend; all visible in the report."""
 
     model_calls_per_skill: int = Field(default=600, ge=1)
+    """Calls of all roles together, retries among them."""
     usd_per_skill: float = Field(default=2.0, gt=0)
+    """US dollars, where prices are known."""
     usd_per_session: float = Field(default=10.0, gt=0)
+    """The same of all skills of a session together."""
     skills_per_session: int = Field(default=10, ge=1)
+    """The skills beyond are `not_measured`: over budget."""
     tokens_per_run: int = Field(default=1_000_000, ge=1)
     """Of one run, sent and received, the same in every arm: a run that goes over it has failed."""
     usd_per_run: float | None = Field(default=None, gt=0)
@@ -136,7 +146,7 @@ class JudgeCalibration(Value):
     judge by this. What it says of a model holds for that model's name only."""
 
     model: str = Field(min_length=1)
-    """As the grader is named: ``provider:model``."""
+    """As gradings name the model that answered (``grading.json``): the provider's own name."""
     date: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
     true_asked: int = Field(ge=1)
     """Items that hold."""
@@ -224,17 +234,27 @@ class Policy(Value):
     """``.github/skill-gate.yml`` of the base branch. Unknown keys are errors; every key says what is stricter."""
 
     mode: Annotated[Mode | None, Strict(Way.LATER, MODES, Mode.STANDARD)] = None
+    """How much is run: `smoke`, `quick`, `standard`, `full`, `regression`."""
     enforce: Annotated[Enforce | None, Strict(Way.LATER, LEVELS, Enforce.STANDARD)] = None
+    """How verdicts become a state: `advisory`, `standard`, `strict`."""
     thresholds: Annotated[Thresholds, Strict(Way.NESTED)] = Thresholds()
+    """The numbers of the decision."""
     caps: Annotated[Caps, Strict(Way.POLICY_ONLY)] = Caps()
+    """What may be spent."""
     ignore: Annotated[tuple[str, ...], Strict(Way.FEWER)] = ()
     """Glob patterns of paths that are no live skills, beside the built-in list."""
     waivers: Annotated[tuple[Waiver, ...], Strict(Way.POLICY_ONLY)] = ()
+    """Exceptions that somebody has accepted until a day."""
     suppressions: Annotated[tuple[Suppression, ...], Strict(Way.POLICY_ONLY)] = ()
+    """Findings of the static scan that somebody has looked at."""
     models: Annotated[dict[Role, str], Strict(Way.LISTED)] = Field(default_factory=dict)
+    """Role -> model, such as `executor: anthropic:claude-sonnet-4-5`."""
     image: Annotated[str | None, Strict(Way.LISTED)] = None
+    """The sandbox image; default: the Action's own."""
     manifest_errors: Annotated[Literal["warn", "block"], Strict(Way.LATER, ("warn", "block"))] = "warn"
+    """Whether a manifest that does not hold makes the skill `invalid`."""
     require_layer3: Annotated[bool, Strict(Way.TRUE)] = False
+    """With `strict`: a skill whose outputs were not compared does not pass."""
     second_judge: Annotated[Literal["off", "auto", "on"], Strict(Way.LATER, ("off", "auto", "on"))] = "auto"
     """Whether a second grader (``models: second_grader``, of another family) must agree to every pass. ``auto``: in runs
     whose record speaks to a judge, where there is such a model."""
@@ -263,6 +283,18 @@ class Policy(Value):
     )
     """Where a workflow publishes report.html, with ``{head}`` and ``{session}`` in it; then the comment links its
     evidence lines."""
+    language: Annotated[Language, Strict(Way.FREE)] = Language.EN
+    """What comment, status, summary and check run are written in."""
+    service_url: Annotated[str | None, Strict(Way.LISTED)] = Field(
+        default=None,
+        pattern=r"^(https://[A-Za-z0-9.-]{1,200}(:[0-9]{1,5})?|http://127\.0\.0\.1:[0-9]{1,5})(/[A-Za-z0-9._~/-]{0,100})?$",
+    )
+    """The gate service that the input service-url may hand work over to."""
+    service_keys: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{43}$")], ...], Strict(Way.POLICY_ONLY)
+    ] = ()
+    """Public keys (Ed25519, base64url) of that service: only what one of them signed counts. Empty: those that the service
+    publishes at the time."""
     mcp_real: Annotated[dict[str, RealMcpServer], Strict(Way.POLICY_ONLY)] = Field(default_factory=dict)
     """Name of a server -> where it is. A case whose server is not named here is blocked; runs for people without write
     access never reach one."""
@@ -310,7 +342,7 @@ def loosens(policy: BaseModel, key: str, given: Any) -> str | None:
     if strict.way is Way.POLICY_ONLY:
         return "only the policy of the base branch says this"
     base = strict.unsaid if base is None and strict.unsaid is not None else base
-    if given == base:
+    if given == base or strict.way is Way.FREE:
         return None
     if strict.way is Way.NESTED:
         whys = [f"{name}: {why}" for name, value in dict(given).items() if (why := loosens(base, name, value))]
@@ -398,6 +430,16 @@ class CacheSettings(Value):
     """``default`` for the default branch, ``pull/N``, or ``local``."""
 
 
+class HandOver(Value):
+    """A gate service that does this session's work."""
+
+    url: str
+    keys: tuple[str, ...] = ()
+    """Public keys of which one must have signed the answer; empty: those that the service publishes."""
+    inputs: dict[str, str] = Field(default_factory=dict)
+    """Inputs of the Action that go with it, by name."""
+
+
 class Settings(Value):
     """One session, resolved."""
 
@@ -437,7 +479,11 @@ class Settings(Value):
     override: Override | None = None
     """Break-glass, as checked with GitHub by whoever starts the session."""
     input_findings: tuple[Finding, ...] = ()
-    """Inputs that were not followed, because they would loosen what the base policy says."""
+    """Inputs that were not followed, because they would loosen what the base policy says; and what was found before."""
+    guarded_lines: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Skill folder -> lines of SKILL.md of which ``skill-gate mutate`` killed a mutant: some case guards them."""
+    hand_over: HandOver | None = None
+    """Who does the work; None: this program."""
 
     @model_validator(mode="after")
     def _replay_or_record(self) -> Settings:

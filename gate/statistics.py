@@ -259,6 +259,22 @@ def paired_difference(both: int, only_first: int, only_second: int, neither: int
     )
 
 
+def difference(first: tuple[int, int], second: tuple[int, int], confidence: float = 0.95) -> Interval:
+    """Interval for the first rate minus the second, of two independent samples given as (passed, total).
+
+    Newcombe 1998 (Interval estimation for the difference between independent proportions), method 10: from the Wilson
+    intervals of both. Raises ValueError for totals below 1, counts outside them, or a confidence outside (0, 1).
+    """
+    (passed_1, total_1), (passed_2, total_2) = first, second
+    low_1, high_1 = wilson(passed_1, total_1, confidence)
+    low_2, high_2 = wilson(passed_2, total_2, confidence)
+    rate_1, rate_2 = passed_1 / total_1, passed_2 / total_2
+    found = rate_1 - rate_2
+    return Interval(
+        found - math.hypot(rate_1 - low_1, high_2 - rate_2), found + math.hypot(high_1 - rate_1, rate_2 - low_2)
+    )
+
+
 def _corrected_phi(both: int, only_first: int, only_second: int, neither: int) -> float:
     margins = (both + only_first) * (only_second + neither) * (both + only_second) * (only_first + neither)
     if margins == 0:

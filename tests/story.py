@@ -17,7 +17,8 @@ PROVIDER_VARIABLES = ("ANTHROPIC", "OPENAI", "HTTP_PROXY", "HTTPS_PROXY", "ALL_P
 def gate_environment(**extra: str) -> dict[str, str]:
     """The machine's environment without anything that names a provider or a proxy."""
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(PROVIDER_VARIABLES)}
-    return {**kept, **extra}
+    # No test makes, or uses, the key of the person at this machine (gate.cli.own_key).
+    return {**kept, "XDG_STATE_HOME": "/nonexistent", **extra}
 
 
 def run_gate(*arguments: object, cwd: Path | None = None, **extra: str) -> subprocess.CompletedProcess[str]:

@@ -10,20 +10,25 @@ from gate.decision import figures
 from gate.decision.look import Look, Tests
 from gate.decision.remembered import remembered, remembered_of_runs
 from gate.decision.triage import (
+    Assertion,
     case_passed,
     confirm_runs,
     paired_runs,
     passed_over,
+    recorded_tally,
     tally,
     usable_runs,
 )
 from gate.decision.triggering import is_trigger
 from gate.decision.vetoes import found_by_code, open_reports
 from gate.decision.wording import case_names, charge_sentence, run_numbers
-from gate.domain.base import Severity, six_digits
+from gate.domain.base import NotRun, Severity, six_digits
+from gate.domain.judgement import GradeStatus
 from gate.domain.plan import Arm
 from gate.domain.report import CaseRecord
 
+LEAST_RECORDED = 2
+"""Runs that a recorded baseline must have to be held against anything: one run is no measurement (DESIGN.md 4)."""
 BLOCKING_LEVEL = 0.05
 """Adjusted one-sided p at which head is worse (Decision 6)."""
 
@@ -35,6 +40,8 @@ class Charge:
     sentence: str
     confirmed: bool
     veto: bool = False
+    why_open: str = "needs the confirm stage"
+    """As a clause, of one that is not confirmed."""
 
 
 @remembered
@@ -71,15 +78,48 @@ def _case_charges(case: CaseRecord) -> tuple[Charge, ...]:
     for assertion in figures.owed(case):
         if not tally(runs, assertion).all_failed:
             continue
-        base = tally(bases, assertion)
-        flip = base.all_passed and bool(heads)
+        recorded = recorded_tally(case, assertion)
+        base = recorded or tally(bases, assertion)
+        # What is recorded was decided before this change was there, over two runs or more: nobody chose it for its luck.
+        flip = base.all_passed and (bool(heads) if recorded is None else base.total >= LEAST_RECORDED)
         must = assertion.severity is Severity.MUST
         if must or flip:
-            repeated = bool(confirm_runs(case)) and (must or any(r.record.purpose == "confirm" for r in bases))
-            charges.append(Charge(charge_sentence(case, assertion, runs, bases if flip else ()), repeated))
+            again = must or recorded is not None or any(r.record.purpose == "confirm" for r in bases)
+            sentence = charge_sentence(case, assertion, runs, bases if flip and recorded is None else ())
+            if flip and recorded is not None:
+                sentence += f"; it passed in all {base.total} runs of the recorded baseline"
+            repeated = bool(confirm_runs(case)) and again
+            if repeated and _taken_back(case, assertion, flip=flip and recorded is None):
+                why = "asked again about a confirming run, the grader said otherwise: its answer is no sign of a change"
+                charges.append(Charge(sentence, confirmed=False, why_open=why))
+            else:
+                charges.append(Charge(sentence, repeated))
             if crashed:
                 break  # every other assertion of the case failed for the same reason
     return tuple(charges)
+
+
+def _taken_back(case: CaseRecord, assertion: Assertion, *, flip: bool) -> bool:
+    """Whether the grader took its word about an assertion back when it was asked again about a confirming run of head or,
+    for a flip, of base.
+
+    A grader that is in two minds about an expectation fails it in all runs of head and passes it in all of base now and
+    then; over the many expectations of a suite that was most of the false alarms (``tests.bench.stopping``). Asking it twice
+    about one record tells its own dice from a change.
+    """
+    if assertion.kind != "expectation":
+        return False
+    asked = [(run, GradeStatus.FAILED) for run in confirm_runs(case)]
+    asked += [(run, GradeStatus.PASSED) for run in confirm_runs(case, Arm.BASE_SKILL)] if flip else []
+    for run, said in asked:
+        grading = run.judgement.grading
+        if isinstance(grading, NotRun):
+            continue
+        for check in grading.spot_checks:
+            mine = check.kind == "again" and check.expectation_id == assertion.id
+            if mine and check.status not in (None, GradeStatus.UNGRADED, said):
+                return True
+    return False
 
 
 @remembered
@@ -108,7 +148,9 @@ def _sorted_out(
 
 @remembered_of_runs
 def _pair_verdicts(case: CaseRecord, arm: Arm, confirm: bool) -> tuple[bool | None, bool | None]:
-    """Whether head, and the arm that it is compared with, pass a case."""
+    """Whether head, and the arm that it is compared with, pass a case. A recorded baseline stands for the base version."""
+    if arm is Arm.BASE_SKILL and case.recorded is not None:
+        return passed_over(case, usable_runs(case, Arm.WITH_SKILL, confirm=confirm)), case.recorded.case.passed
     heads, others = paired_runs(case, Arm.WITH_SKILL, arm, confirm=confirm)
     return passed_over(case, heads), passed_over(case, others)
 
@@ -153,7 +195,11 @@ def _sign_tests(look: Look) -> tuple[_SignTest, ...]:
     this choice costs no error.
     """
     arms = (Arm.BASE_SKILL, Arm.WITHOUT_SKILL)
-    tested = [arm for arm in arms if any(usable_runs(case, arm) for case in look.runnable)]
+    tested = [
+        arm
+        for arm in arms
+        if any(usable_runs(case, arm) or (arm is Arm.BASE_SKILL and case.recorded) for case in look.runnable)
+    ]
     tests = [_sign_test(look, arm, opening=False) for arm in tested]
     opening = _sign_test(look, Arm.BASE_SKILL, opening=True)
     return (*tests, opening) if opening.least < 1 else tuple(tests)
@@ -233,6 +279,11 @@ def _rate_test(cases: tuple[CaseRecord, ...], threshold: float, *, known: bool) 
     )
 
 
+def base_word(look: Look) -> str:
+    """What head is compared with."""
+    return "the recorded baseline" if any(case.recorded for case in look.runnable) else "base"
+
+
 @remembered
 def tests_of(look: Look) -> Tests:
     """The p values by which this skill could be blocked, whatever they are: its part in the session's families."""
@@ -277,7 +328,7 @@ def _test_charges(look: Look) -> Iterable[Charge]:
     )[: len(tests)]
     for test, p in zip(tests, adjusted, strict=True):
         if p <= BLOCKING_LEVEL:
-            than = "base" if test.arm is Arm.BASE_SKILL else "no skill at all"
+            than = base_word(look) if test.arm is Arm.BASE_SKILL else "no skill at all"
             counted = f"{len(test.lost)} cases lost ({case_names(test.lost)}), {test.won} won"
             if test.opening:
                 said = f"the skill is opened less often than on base: {counted}"

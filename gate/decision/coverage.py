@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from gate.domain.base import sha256_hex
@@ -57,16 +57,20 @@ def rules_of(body: str, first_line: int = 1) -> tuple[Rule, ...]:
     return tuple(rules.values())
 
 
-def coverage_of(body: str, references: Iterable[str | None], first_line: int = 1) -> Coverage | None:
-    """None where it is unknown: SKILL.md orders nothing, or no case names any rule.
+def coverage_of(
+    body: str, references: Iterable[str | None], first_line: int = 1, *, killed: Collection[str] = ()
+) -> Coverage | None:
+    """None where it is unknown: SKILL.md orders nothing, or no case names any rule and no mutant was killed.
 
-    A reference names a rule by its id, by its line (``SKILL.md:12``, ``line 12``, ``L12``), or by words of it.
+    A reference names a rule by its id, by its line (``SKILL.md:12``, ``line 12``, ``L12``), or by words of it. ``killed``: ids of
+    rules (``Rule.id``) whose taking away some case has noticed: a mutant of that line was killed, which shows more than a name.
     """
     rules = rules_of(body, first_line)
     named = [reference for reference in references if reference and reference.strip()]
-    if not rules or not named:
+    if not rules or not (named or killed):
         return None
     covered = {rule for rule in rules for reference in named if _names(reference, rule)}
+    covered |= {rule for rule in rules if rule.id in killed}
     return Coverage(
         tuple(rule for rule in rules if rule in covered), tuple(rule for rule in rules if rule not in covered)
     )

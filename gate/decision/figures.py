@@ -19,6 +19,8 @@ from gate.decision.triage import (
     is_usable,
     natural,
     paired_runs,
+    passed_over,
+    recorded_tally,
     tally,
     usable_runs,
     weighty,
@@ -29,7 +31,16 @@ from gate.domain.evidence import Outcome
 from gate.domain.judgement import ControlGrade, GradeStatus, Grading, Winner
 from gate.domain.numbers import plural
 from gate.domain.plan import COMPARED_ARMS, OPTIONAL_ARMS, Arm, CasePlan, case_folder
-from gate.domain.report import ArmFigures, CaseRecord, CaseReport, JudgedRun, Share, SkillRecord
+from gate.domain.report import (
+    ArmFigures,
+    CaseRecord,
+    CaseReport,
+    ComparedOrder,
+    ComparedPair,
+    JudgedRun,
+    Share,
+    SkillRecord,
+)
 from gate.settings import JudgeCalibration
 
 WIN_LEVEL = 0.05
@@ -41,6 +52,8 @@ outputs are called so in at most 0.8 % of all sessions, whatever the judge (judg
 .05 alone gives 1 to 6 %, the more the firmer a judge's tastes, and sees less. Eight cases of one side reach it."""
 ENOUGH_DECIDED = 5
 """Under this many decided cases no suite test can reach ``WIN_LEVEL``."""
+REASONING_CHARACTERS = 600
+"""Of a comparator's reasoning in the report; comparison.json has all of it."""
 COUNTED_SUMS = 2_000_000
 """Steps that an exact permutation test of the lift may take: about a second."""
 GRADES = (("S", 0.95), ("A", 0.90), ("B", 0.80), ("C", 0.70))
@@ -74,7 +87,8 @@ def owed(case: CaseRecord) -> tuple[Assertion, ...]:
     if case.plan.origin != "base":
         return weighty(case)
     runs = usable_runs(case, Arm.BASE_SKILL)
-    return tuple(item for item in weighty(case) if tally(runs, item).majority is not False)
+    held = [(item, recorded_tally(case, item) or tally(runs, item)) for item in weighty(case)]
+    return tuple(item for item, counts in held if counts.majority is not False)
 
 
 def share_over(runs: Sequence[JudgedRun], assertions: Sequence[Assertion]) -> Share:
@@ -558,9 +572,19 @@ def degraded_replies(fallbacks: Iterable[FallbackCount]) -> int:
     return sum(item.count for item in fallbacks if item.kind.endswith(DEGRADED))
 
 
+def _passed_runs(case: CaseRecord, arm: Arm) -> Share:
+    verdicts = [passed_over(case, [run]) for run in usable_runs(case, arm)]
+    return Share(passed=verdicts.count(True), total=len(verdicts) - verdicts.count(None))
+
+
 def case_report(case: CaseRecord, slug: str) -> CaseReport:
     """One case for the report."""
     plan = case.plan
+    runs = {arm: share for arm in COMPARED_ARMS if (share := _passed_runs(case, arm)).total}
+    with_skill, without = (runs.get(arm) for arm in (Arm.WITH_SKILL, Arm.WITHOUT_SKILL))
+    interval = None
+    if with_skill and without:
+        interval = statistics.difference((with_skill.passed, with_skill.total), (without.passed, without.total))
     return CaseReport(
         eval_id=plan.case.eval_id,
         name=plan.case.name,
@@ -571,7 +595,40 @@ def case_report(case: CaseRecord, slug: str) -> CaseReport:
         comparison_detail="",
         analysis=(),
         folder=case_folder(slug, plan.case.eval_id),
-        **{arm.value: share_over(usable_runs(case, arm), weighty(case)) for arm in COMPARED_ARMS},
+        passed_runs=runs,
+        lift_interval=interval,
+        pairs=_pairs(case),
+        with_skill=share_over(usable_runs(case, Arm.WITH_SKILL), weighty(case)),
+        without_skill=share_over(usable_runs(case, Arm.WITHOUT_SKILL), weighty(case)),
+        base_skill=share_over(usable_runs(case, Arm.BASE_SKILL), weighty(case)),
+    )
+
+
+def _pairs(case: CaseRecord) -> tuple[ComparedPair, ...]:
+    """What the comparator said before unblinding, beside what the labels stood for."""
+    comparison, opened = case.layer3.comparison, case.layer3.unblinding
+    if isinstance(comparison, NotRun):
+        return ()
+    return tuple(
+        ComparedPair(
+            run_with=pair.run_with,
+            run_without=pair.run_without,
+            winner=pair.winner,
+            position_unstable=pair.position_unstable,
+            with_skill=opened.with_skill if opened is not None and opened.fits(comparison) else None,
+            orders=tuple(
+                ComparedOrder(
+                    first=item.first,
+                    a=item.a.to_json(),
+                    b=item.b.to_json(),
+                    winner=item.winner,
+                    reasoning=item.reasoning[:REASONING_CHARACTERS],
+                    second_family=item.second_family,
+                )
+                for item in pair.orders
+            ),
+        )
+        for pair in comparison.pairs
     )
 
 

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from gate.decision import figures
 from gate.decision.triage import weighty
 from gate.decision.triggering import ordinary, trigger_figures
+from gate.domain.history import Past
 from gate.domain.plan import Enforce, Mode
 from gate.domain.report import CaseRecord, Share, SkillRecord, TriggerFigures
 from gate.settings import JudgeCalibration, Thresholds, Waiver
@@ -48,6 +49,10 @@ class Look:
     """What the base policy knows of judges."""
     peers: tuple[Tests, ...] = ()
     """The tests of the other skills of the session, in any order."""
+    past: Past | None = None
+    """What earlier sessions recorded; None: nothing is known of them."""
+    guarded: tuple[int, ...] = ()
+    """Lines of SKILL.md of which a mutant was killed (``skill-gate mutate``); no verdict looks at it."""
 
     @cached_property
     def cases(self) -> tuple[CaseRecord, ...]:

@@ -263,6 +263,12 @@ def _tally(passed: int, failed: int, unknown: int) -> Tally:
     return Tally(passed, failed, unknown)
 
 
+def recorded_tally(case: CaseRecord, assertion: Assertion) -> Tally | None:
+    """An assertion over the runs that the baseline recorded; None where the case has no baseline, or it knows nothing of it."""
+    found = case.recorded.case.assertions.get(f"{assertion.kind} {assertion.id}") if case.recorded is not None else None
+    return None if found is None else Tally(found.passed, found.failed, found.runs - found.passed - found.failed)
+
+
 def _is_asked(run: JudgedRun, assertion: Assertion) -> bool:
     if assertion.asked_of is not None and run.record.key.arm.value not in assertion.asked_of:
         return False

@@ -18,6 +18,7 @@ from gate.decision.appeals import contract_of, contract_reasons, discussions_of,
 from gate.decision.availability import never_there, no_longer_run, taken_away
 from gate.decision.charges import (
     BLOCKING_LEVEL,
+    base_word,
     blocking_family,
     charges_against,
     dashboard_p,
@@ -28,6 +29,7 @@ from gate.decision.charges import (
 )
 from gate.decision.figures import case_name
 from gate.decision.further import turned
+from gate.decision.history import compared_words, history_of, no_baseline, partial_baseline
 from gate.decision.look import Look, Tests
 from gate.decision.remembered import remembered_of_runs, remembering
 from gate.decision.state import skill_state
@@ -60,7 +62,7 @@ from gate.domain.evidence import Outcome, RunRecord
 from gate.domain.findings import Finding, Level, limits
 from gate.domain.numbers import plural
 from gate.domain.plan import COMPARED_ARMS, SUITE_REMOVAL, Arm, Enforce, Mode, NotMeasuredCause
-from gate.domain.report import CaseRecord, CaseReport, JudgedRun, SkillRecord, SkillReport, Verdict
+from gate.domain.report import CaseRecord, CaseReport, JudgedRun, Share, SkillRecord, SkillReport, Verdict
 from gate.domain.skill import ChangeKind
 from gate.domain.suite import CaseType
 from gate.settings import Thresholds, Waiver
@@ -69,7 +71,6 @@ DOUBT_LEVEL = 0.20
 """One-sided p at which head below base is inconclusive (Decision 7)."""
 CRASH_LEVEL = 0.05
 """V4."""
-NEEDS_CONFIRM = "needs the confirm stage"
 LAYER3_TYPES = (CaseType.HAPPY_PATH, CaseType.E2E)
 
 
@@ -146,6 +147,7 @@ def _report(look: Look) -> SkillReport:
         source_rate=look.source_rate,
         quadrant=quadrant(look) if measured else "",
         lift=lift_words(look),
+        lift_delta=float(look.lift.delta) if look.lift is not None else None,
         p_worse=p_worse,
         q_worse=q_worse,
         won=look.duel.won,
@@ -159,6 +161,8 @@ def _report(look: Look) -> SkillReport:
         findings=(*_findings(record), *advice_findings(look.runnable)),
         suggestions=suggestions(look),
         judge_health=look.judge_sentence,
+        known_true=Share(passed=look.health.true_asked - look.health.true_failed, total=look.health.true_asked),
+        known_false=Share(passed=look.health.false_asked - look.health.false_passed, total=look.health.false_asked),
         fallbacks=fallbacks,
         not_measured_cause=_cause(look) if verdict is Verdict.NOT_MEASURED else None,
         caused_by_change=verdict in (Verdict.NO_EVALS, Verdict.BLOCKED) and plan.base_runnable,
@@ -169,6 +173,7 @@ def _report(look: Look) -> SkillReport:
         discussions=discussions_of(look),
         undiscussed=undiscussed(look),
         contract=contract_of(look),
+        history=history_of(look, verdict),
     )
     return report.model_copy(update={"state": skill_state(report, look.enforce)})
 
@@ -184,7 +189,8 @@ def _first_match(look: Look) -> tuple[Verdict, list[str]]:
         reasons = rule(look)
         if reasons:
             return verdict, reasons
-    return Verdict.PASS, [pass_reason(look)]
+    held = compared_words(look)
+    return Verdict.PASS, [f"{pass_reason(look)}; {held}" if held else pass_reason(look)]
 
 
 def _invalid(look: Look) -> list[str]:
@@ -428,7 +434,7 @@ def _fail(look: Look) -> list[str]:
     confirmed = [charge.sentence for charge in charges if charge.confirmed]
     if not confirmed and not vetoes:
         return []
-    open_charges = [f"{charge.sentence}; {NEEDS_CONFIRM}" for charge in charges if not charge.confirmed]
+    open_charges = [f"{charge.sentence}; {charge.why_open}" for charge in charges if not charge.confirmed]
     return [*vetoes, *confirmed, *open_charges]
 
 
@@ -460,7 +466,8 @@ def _vetoed(look: Look) -> bool:
 
 def _inconclusive(look: Look) -> list[str]:
     """7."""
-    reasons = [f"{charge.sentence}; {NEEDS_CONFIRM}" for charge in charges_against(look)]
+    reasons = [f"{charge.sentence}; {charge.why_open}" for charge in charges_against(look)]
+    reasons += no_baseline(look)
     reasons += [reason for case in look.runnable for reason in _mixed(case)]
     threshold = look.thresholds.threshold
     # What head brings along must not hide what became of the cases that base has too: each is looked at without the other.
@@ -480,7 +487,7 @@ def _inconclusive(look: Look) -> list[str]:
         if len(lost) > len(won) and p <= DOUBT_LEVEL:
             where = "" if compared is look.work else " of the base suite"
             reasons.append(
-                f"head passes fewer cases{where} than base: {len(lost)} lost ({case_names(lost)}), {len(won)} won, one-sided "
+                f"head passes fewer cases{where} than {base_word(look)}: {len(lost)} lost ({case_names(lost)}), {len(won)} won, one-sided "
                 f"exact p = {p:.3f}; {losses_to_decide(len(lost), len(won), BLOCKING_LEVEL / blocking_family(look))}"
             )
     return list(dict.fromkeys(reasons))
@@ -499,6 +506,7 @@ def _conditional(look: Look) -> list[str]:
     reasons = [mode_sentence(look.mode)] if look.mode in (Mode.SMOKE, Mode.QUICK) else []
     reasons += [reason for case in look.runnable for reason in _case_conditions(case)]
     reasons += trigger_reasons(look.triggers, look.thresholds.threshold)
+    reasons += partial_baseline(look)
     reasons += never_there(look)
     reasons += _shut(look)
     if look.runnable and not ordinary(look.runnable):
@@ -628,8 +636,12 @@ def _paired_bound_reasons(look: Look) -> list[str]:
     delta = look.thresholds.release_delta
     cells = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
     for case in look.runnable:
-        heads, bases = paired_runs(case, Arm.WITH_SKILL, Arm.BASE_SKILL)
-        head, base = passed_over(case, heads), passed_over(case, bases)
+        if case.recorded is not None:
+            heads, base = usable_runs(case, Arm.WITH_SKILL), case.recorded.case.passed
+        else:
+            heads, bases = paired_runs(case, Arm.WITH_SKILL, Arm.BASE_SKILL)
+            base = passed_over(case, bases)
+        head = passed_over(case, heads)
         if base is not None and heads:
             cells[head is True, base] += 1
     pairs = sum(cells.values())

@@ -298,11 +298,14 @@ def _coverage_notes(look: Look) -> list[str]:
     if head is None:
         return []
     references = [item.rule_ref for case in look.head_cases for item in assertions_of(case)]
+    references += [f"SKILL.md:{line}" for line in look.guarded]
     covered = coverage_of(head.body, references, head.body_line)
     if covered is None:
         return []
     total = len(covered.named) + len(covered.unnamed)
     note = f"{len(covered.named)} of {total} imperative rules of SKILL.md are named by a rule_ref of some case"
+    if look.guarded:
+        note += ", or a case noticed when they were changed"
     if covered.unnamed:
         shown = "; ".join(f'line {rule.line} ({rule.id}) "{shorten(rule.text, 80)}"' for rule in covered.unnamed[:3])
         more = len(covered.unnamed) - 3

@@ -124,6 +124,8 @@ class ChatReply(Value):
     """Requests that were sent for this reply, itself included."""
     provider_retries: int = 0
     """Requests that failed and were sent again unchanged (refused parameters do not count here)."""
+    rate_refusals: int = 0
+    """Of these, requests that the provider refused because it was asked too often; they cost nothing."""
     unknown_attempts: int = 0
     """Of these, requests that may have been billed without saying what they used (time-outs, broken replies)."""
     dropped_parameters: tuple[str, ...] = ()

@@ -97,6 +97,29 @@ class CommitsEvent(Value):
     """What is judged, in words, without a full stop."""
 
 
+class HeadEvent(Value):
+    """``check_run``, ``check_suite``, ``workflow_run``: about a commit of which only GitHub knows whose head it is.
+
+    The default branch's workflow runs, with every secret; the payload names no pull request that could be relied on.
+    """
+
+    name: str
+    head_sha: str
+    repository: str
+    repository_id: int
+    head_repository_id: int | None = None
+    """``workflow_run``: where the head is. None: the fork was deleted."""
+    check: str = ""
+    """``check_run``: the name of the check that is to run again. Untrusted text."""
+    actor: str = ""
+    """``workflow_run``: login of whoever caused the run that this one follows."""
+
+    @property
+    def second_stage(self) -> bool:
+        """Whether this run only reports on what another was not allowed to write: it executes nothing."""
+        return self.name == "workflow_run"
+
+
 class OtherEvent(Value):
     """Any other event. Nothing is run for it."""
 
@@ -105,4 +128,4 @@ class OtherEvent(Value):
     """Why nothing is, where the event is one that Skill Gate runs on; a sentence without a full stop."""
 
 
-Event = PullRequestEvent | DispatchEvent | CommitsEvent | OtherEvent
+Event = PullRequestEvent | DispatchEvent | CommitsEvent | HeadEvent | OtherEvent

@@ -7,6 +7,8 @@ import unicodedata
 from enum import StrEnum
 from typing import Literal
 
+from pydantic import Field
+
 from gate.domain.base import Value
 from gate.domain.report import State
 
@@ -14,6 +16,8 @@ COMMENT_CHARACTERS = 65_536
 """GitHub refuses a longer comment body (status 422)."""
 DESCRIPTION_CHARACTERS = 140
 """GitHub refuses a longer description of a commit status (status 422), and any with a 4-byte character."""
+ANNOTATIONS_PER_REQUEST = 50
+"""GitHub refuses a request about a check run with more annotations (status 422); later requests add to earlier ones."""
 CHANGED_FILES_CAP = 3_000
 """GitHub lists no more changed files of a pull request than these, without saying so."""
 MARKER_LINES = 3
@@ -98,6 +102,44 @@ class CommitStatus(Value):
     state: State
     description: str
     target_url: str = ""
+
+
+class Annotation(Value):
+    """A remark at one place of a commit, as a check run shows it."""
+
+    path: str
+    """Of a file of the commit, relative to the repository."""
+    line: int = Field(ge=1)
+    level: Literal["notice", "warning", "failure"]
+    title: str
+    """At most 255 characters."""
+    message: str
+    """Plain text of at most 64 KB."""
+
+
+Conclusion = Literal["success", "failure", "action_required", "cancelled"]
+"""Of a check run. Never ``neutral`` nor ``skipped``: branch protection takes both for a success."""
+
+
+class CheckOutput(Value):
+    """What a check run says."""
+
+    title: str
+    summary: str
+    """Markdown of at most 65,535 characters."""
+    annotations: tuple[Annotation, ...] = ()
+    """Any number: they are sent in parts."""
+
+
+class CheckRun(Value):
+    """A check run as it is now."""
+
+    id: int
+    name: str
+    completed: bool
+    conclusion: str = ""
+    """Empty while it goes on."""
+    annotations: int = 0
 
 
 class Permission(StrEnum):

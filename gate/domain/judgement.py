@@ -117,10 +117,11 @@ class ControlGrade(Value):
 
 
 class SpotCheck(Value):
-    """A second look at a row that passed (judging.md 1.1, 3.2). It can take a pass away, never give one."""
+    """A second look at a row (judging.md 1.1, 3.2). It can take a pass away, never give one."""
 
-    kind: Literal["second_judge", "negation_twin", "delete_one", "unsaid"]
-    """``unsaid``: without the lines that speak to a judge."""
+    kind: Literal["second_judge", "negation_twin", "delete_one", "unsaid", "again"]
+    """``unsaid``: without the lines that speak to a judge. ``again``: the same question anew, about a row of a confirming run
+    that a charge may rest on; it changes no row."""
     expectation_id: str
     model_said: bool | None
     """Of ``negation_twin``: of the opposite of the expectation. Of ``delete_one``: without the lines that were cited."""
@@ -128,9 +129,11 @@ class SpotCheck(Value):
     voided: bool = False
     """The question's known-false control was passed: whoever answered passes anything."""
     quotes: tuple[Quote, ...] = ()
-    """Of ``second_judge`` and ``unsaid``, as looked up."""
+    """Of ``second_judge``, ``unsaid`` and ``again``, as looked up."""
     error: str = ""
     """Why a look that the pass depends on could not be taken; empty where it was."""
+    status: GradeStatus | None = None
+    """Of ``again``: what code makes of the answer."""
 
 
 class Claim(Value):

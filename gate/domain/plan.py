@@ -102,9 +102,14 @@ class RunKey(Value):
         return f"{case_folder(self.slug, self.eval_id)}/run-{self.run}/{self.arm.value}"
 
     @property
+    def case(self) -> str:
+        """``case_label`` of its case."""
+        return case_label(self.slug, self.eval_id)
+
+    @property
     def label(self) -> str:
         """Unique name for model calls and containers."""
-        return f"{self.slug}/{safe_id(self.eval_id)}/run-{self.run}/{self.arm.value}"
+        return f"{self.case}/run-{self.run}/{self.arm.value}"
 
 
 def safe_id(eval_id: str) -> str:
@@ -117,6 +122,11 @@ def safe_id(eval_id: str) -> str:
         return eval_id
     stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in eval_id.lower())[:40].strip("-") or "case"
     return f"{stem}-{sha256_hex(eval_id.encode('utf-8', 'surrogateescape'))[:8]}"
+
+
+def case_label(slug: str, eval_id: str) -> str:
+    """What the labels of all calls of a case begin with."""
+    return f"{slug}/{safe_id(eval_id)}"
 
 
 def case_folder(slug: str, eval_id: str) -> str:
@@ -137,6 +147,13 @@ class ArmPlan(Value):
     """Why it has these limits and this number of runs (Layer 0), as a clause."""
 
 
+class CaseShare(Value):
+    """What one case may spend of the caps of its skill and its session: the same whether a plan is cut into shards or not."""
+
+    model_calls: int = Field(ge=0)
+    usd: float = Field(ge=0)
+
+
 class CasePlan(Value):
     """One case as planned."""
 
@@ -150,6 +167,8 @@ class CasePlan(Value):
     """True where it is blocked and the base version could run it, or what it had under this id."""
     origin: Literal["both", "base", "head"] = "head"
     """Whose suite the case is from (DESIGN.md 3: the union by eval_id and digest)."""
+    share: CaseShare | None = None
+    """None where the case does not run."""
 
     def arm(self, arm: Arm) -> ArmPlan | None:
         """The plan of one arm."""
@@ -245,6 +264,8 @@ class SessionPlan(Value):
     """Bundle-relative path -> JSON, of what was agreed before anything runs (contract.json)."""
     usage: tuple[dict[str, Any], ...] = ()
     """What that cost: ``ModelUse`` as JSON."""
+    cases: tuple[dict[str, Any], ...] = ()
+    """The same by case: ``CaseUse`` as JSON."""
     contents: dict[str, bytes] = Field(default_factory=dict, repr=False)
     """SHA-256 -> content of every file of the planned skills, which ``plan`` itself does not hold as JSON."""
     mac: str = ""

@@ -12,9 +12,10 @@ from gate.domain.contract import SkillContract
 from gate.domain.discussion import Discussion, Grade
 from gate.domain.evidence import RunRecord
 from gate.domain.findings import Finding
+from gate.domain.history import Baseline, SkillHistory
 from gate.domain.judgement import CaseComparison, RunJudgement
 from gate.domain.manifest import ManifestStatus
-from gate.domain.plan import Arm, CasePlan, Enforce, Mode, NotMeasuredCause, SkillPlan
+from gate.domain.plan import Arm, CasePlan, CaseShare, Enforce, Mode, NotMeasuredCause, SkillPlan
 
 
 class Verdict(StrEnum):
@@ -40,6 +41,13 @@ class State(StrEnum):
     PENDING = "pending"
 
 
+class Language(StrEnum):
+    """What reports are written in. Paths, numbers and quotations are the same in each."""
+
+    EN = "en"
+    ZH = "zh"
+
+
 class JudgedRun(Value):
     """A run with what Layers 2a and 2b made of it."""
 
@@ -60,6 +68,8 @@ class CaseRecord(Value):
     layer3: CaseComparison
     missing: tuple[str, ...] = ()
     """Planned runs that never finished, as sentences with the reason."""
+    recorded: Baseline | None = None
+    """Mode ``regression``: what the default branch recorded of this case; it stands where base runs stand in other modes."""
 
     def of(self, arm: Arm) -> tuple[JudgedRun, ...]:
         """The runs of one arm, by run number."""
@@ -187,6 +197,50 @@ class Condition(Value):
     """Why it has no rate."""
 
 
+class ComparedOrder(Value):
+    """One asking of the comparator in the report, as it was before unblinding."""
+
+    first: Literal["A", "B"]
+    a: dict[str, int]
+    """Criterion -> 1 to 5, of the output that was called A."""
+    b: dict[str, int]
+    winner: Literal["A", "B", "TIE"]
+    reasoning: str
+    """The comparator's words, cut. Untrusted."""
+    second_family: bool = False
+
+
+class ComparedPair(Value):
+    """One blind pair of runs in the report, and what its labels stood for."""
+
+    run_with: int
+    run_without: int
+    winner: Literal["A", "B", "TIE"]
+    position_unstable: bool
+    with_skill: Literal["A", "B"] | None
+    """Which label was the run with the skill; None where the assignment was not opened."""
+    orders: tuple[ComparedOrder, ...]
+
+
+class CaseUse(Value):
+    """What the calls of one case cost over all roles, retries and failures included; None is unknown, never zero."""
+
+    case: str
+    """The beginning of its calls' labels (``case_label``)."""
+    calls: int = Field(ge=0)
+    failed_calls: int = Field(ge=0)
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    """US dollars."""
+    known_input_tokens: int = 0
+    """Sum over the calls whose usage is known: at least this much was spent."""
+    known_output_tokens: int = 0
+    known_cost_usd: float = 0.0
+    remembered_calls: int = 0
+    """Replies that an earlier session paid for; not among ``calls``."""
+
+
 class CaseReport(Value):
     """One case in the report."""
 
@@ -207,6 +261,16 @@ class CaseReport(Value):
     """Checks and expectations over the usable runs of the arm; so the next two."""
     without_skill: Share = Share(passed=0, total=0)
     base_skill: Share = Share(passed=0, total=0)
+    passed_runs: dict[Arm, Share] = Field(default_factory=dict)
+    """Usable runs of the arm in which everything that decides the case passed, of those that have a verdict."""
+    lift_interval: tuple[float, float] | None = None
+    """95 % Newcombe interval of the rates of ``passed_runs``, with minus without; None where an arm has no run."""
+    pairs: tuple[ComparedPair, ...] = ()
+    """The blind comparisons; empty where none was made."""
+    spent: CaseUse | None = None
+    """None: no model was called for it."""
+    share: CaseShare | None = None
+    """What it might spend; None where it did not run."""
 
 
 class CitedLine(Value):
@@ -273,6 +337,10 @@ class RunEvidence(Value):
     blocks: tuple[CitedBlock, ...] = ()
     left_out: int = 0
     """Rows of this run that are in its checks.json and grading.json only."""
+    answer: str | None = None
+    """The run's answer, as far as the page shows it; None where it is not shown. Untrusted."""
+    answer_cut: int = 0
+    """Characters of the answer that are in its response.md only."""
 
 
 class DiscussionReport(Value):
@@ -348,6 +416,8 @@ class SkillReport(Value):
     quadrant: str = ""
     """R124-R128 in words."""
     lift: str = ""
+    lift_delta: float | None = None
+    """Mean over cases of the rate with the skill minus that without; None where it was not computed."""
     p_worse: float | None = None
     """One-sided exact p of head against base over cases, before any correction; None where they were not compared."""
     q_worse: float | None = None
@@ -364,6 +434,10 @@ class SkillReport(Value):
     findings: tuple[Finding, ...] = ()
     suggestions: tuple[str, ...] = ()
     judge_health: str = ""
+    known_true: Share = Share(passed=0, total=0)
+    """Known-true controls that the judge passed, of those that it answered."""
+    known_false: Share = Share(passed=0, total=0)
+    """Known-false controls that it did not pass, of those that it answered."""
     fallbacks: tuple[FallbackCount, ...] = ()
     state: State = State.ERROR
     authoritative_interval: tuple[float, float] | None = None
@@ -387,6 +461,8 @@ class SkillReport(Value):
     """None: the policy asks for no contract."""
     manifests: tuple[ManifestStatus, ...] = ()
     """One a manifest that ships the skill; one of kind ``signature`` where the skill has no signature."""
+    history: SkillHistory | None = None
+    """What earlier sessions said of this skill; None: none is known."""
 
 
 class ModelUse(Value):
@@ -451,3 +527,5 @@ class GateReport(Value):
     run_date: str
     report_url: str = ""
     """Where report.html of this session can be read, by the policy's ``report_url``; empty: in the bundle only."""
+    language: Language = Language.EN
+    """What reporters tell it in; the sentences in here are English all the same."""

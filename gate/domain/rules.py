@@ -32,6 +32,7 @@ FAMILIES: dict[str, str] = {
     "session": "About this run of the gate as a whole.",
     "policy": "The policy is read from the base branch; a change to it takes effect after it is merged.",
     "event": "What is judged and compared follows from the event's own fields.",
+    "mutation": "skill-gate mutate changes one instruction of SKILL.md at a time and judges it like any change.",
     "input": "On a pull request an input may only make the gate stricter than the base branch's policy says.",
 }
 _GENERAL = "A finding of the gate's static reading."
@@ -174,6 +175,16 @@ RULES: dict[str, RuleWords] = {
         "Nothing connects the commit with the default branch", "Every skill is judged by itself; no suite is compared."
     ),
     "event/part": RuleWords("A release was looked at in part", "Leave the input paths out to judge all of it."),
+    "mutation/survived": RuleWords(
+        "No case guards this instruction",
+        "It was changed or taken away and no case noticed, so the next change can break it unseen. Add a check for it.",
+    ),
+    "mutation/outdated": RuleWords(
+        "The mutants are of another SKILL.md", "Their lines are those of an older text. Run skill-gate mutate again."
+    ),
+    "mutation/false-alarm": RuleWords(
+        "A change that means nothing was noticed", "The suite is flaky, or it tests the skill's words and not its work."
+    ),
     "input/unknown": RuleWords("There is no such input", "Only the policy of the base branch says this."),
 }
 

@@ -41,8 +41,10 @@ MAX_AGE_DAYS = 30
 """How long an entry serves: models change behind their names, and so do the images that a name resolves to."""
 _PURPOSE = b"skill-gate cache 1\0"
 _ENTRY = "entry.json"
-ValueKind = Literal["reply", "verification", "cost", "sealed"]
-EntryKind = Literal["run", "reply", "verification", "cost", "sealed"]
+ValueKind = Literal["reply", "verification", "cost", "sealed", "nulls", "history"]
+EntryKind = Literal["run", "reply", "verification", "cost", "sealed", "nulls", "history"]
+_AGELESS = frozenset({"history"})
+"""Kinds that no age makes useless: what they hold carries its own dates."""
 _KEY_PURPOSE = b"skill-gate cache key 1\0"
 _JUDGING_PURPOSE = b"skill-gate judging 1\0"
 
@@ -269,7 +271,7 @@ class Cache:
         if wrong is not None:
             self._problem(path, *wrong)
             return None
-        return entry if self._is_fresh(entry.kept_on) else None
+        return entry if entry.kind in _AGELESS or self._is_fresh(entry.kept_on) else None
 
     def _holds(self, file: Path, what: str, facts: str) -> bool:
         if not file.exists():
@@ -314,8 +316,9 @@ class ReplyShelf:
 
     def put(self, model: str, request: ChatRequest, reply: ChatReply) -> None:
         """Remember a reply until ``settle`` says what becomes of it."""
+        kept = reply.model_copy(update={"paid": False})  # for a session that goes on, not for a later one
         with self._lock:
-            self._waiting[reply_facts(model, request)] = (request.label, reply)
+            self._waiting[reply_facts(model, request)] = (request.label, kept)
 
     def settle(self, prefix: str, *, keep: bool) -> None:
         """Keep, or forget, every waiting reply to a call whose label begins with ``prefix``."""

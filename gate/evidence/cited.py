@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gate.domain.base import NotRun
-from gate.domain.evidence import Block
+from gate.domain.evidence import Block, Outcome
 from gate.domain.judgement import CheckResult, CheckStatus, ExpectationGrade, GradeStatus, Quote
 from gate.domain.plan import Arm
 from gate.domain.report import CaseRecord, Citation, CitedBlock, CitedLine, GradedRow, JudgedRun, RunEvidence
@@ -26,6 +26,11 @@ LINE_CHARACTERS = 300
 """Of a line that is cited; of one that stands beside it half of this."""
 QUOTED_LINES = 12
 """Of a quote over more lines the first ones are shown."""
+ANSWER_CHARACTERS = 4_000
+"""Of an answer that is shown beside another arm's."""
+ANSWERS_CHARACTERS = 600_000
+"""Of all answers of a session; the cases beyond show none."""
+_ANSWERING = (Arm.WITH_SKILL, Arm.WITHOUT_SKILL, Arm.BASE_SKILL)
 _TEXT, _REASON = 300, 500
 _BLOCK = re.compile(r"[Bb](\d{1,6})")
 _PLACE = re.compile(r"\bline (\d{1,7}) of ")
@@ -103,11 +108,15 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def cited_evidence(root: Path, cases: Sequence[CaseRecord], rows: int = ROWS) -> tuple[RunEvidence, ...]:
+def cited_evidence(
+    root: Path, cases: Sequence[CaseRecord], rows: int = ROWS, answers: int = ANSWERS_CHARACTERS
+) -> tuple[RunEvidence, ...]:
     """Of every judged run of a skill its graded rows with the places of their evidence, at most ``rows`` rows.
 
     In the order of cases, arms and runs. Where there are more rows, those that did not pass come first, then by order;
-    a run says how many of its rows are left out. Raises EvidenceError where a record cannot be read.
+    a run says how many of its rows are left out. The first completed run of each compared arm of a case has its answer,
+    so that they can be read side by side, until these have ``answers`` characters. Raises EvidenceError where a record
+    cannot be read.
     """
     arms = list(Arm)
     runs = [
@@ -123,7 +132,24 @@ def cited_evidence(root: Path, cases: Sequence[CaseRecord], rows: int = ROWS) ->
     kept: dict[int, set[int]] = {}
     for number, row in wanted:
         kept.setdefault(number, set()).add(row)
-    return tuple(_evidence(root, run, kept.get(number, set())) for number, run in enumerate(runs))
+    found = []
+    for number, run in enumerate(runs):
+        answering = answers > 0 and _answers(run, runs[:number])
+        evidence = _evidence(root, run, kept.get(number, set()), answering=answering)
+        answers -= len(evidence.answer or "")
+        found.append(evidence)
+    return tuple(found)
+
+
+def _answers(run: JudgedRun, before: Sequence[JudgedRun]) -> bool:
+    """Whether a run is the first completed one of a compared arm of its case."""
+    key = run.record.key
+    if key.arm not in _ANSWERING or run.record.outcome is not Outcome.COMPLETED:
+        return False
+    same = (
+        other.record for other in before if (other.record.key.eval_id, other.record.key.arm) == (key.eval_id, key.arm)
+    )
+    return not any(record.outcome is Outcome.COMPLETED for record in same)
 
 
 def _judged(run: JudgedRun) -> list[CheckResult | ExpectationGrade]:
@@ -134,12 +160,16 @@ def _judged(run: JudgedRun) -> list[CheckResult | ExpectationGrade]:
     return rows
 
 
-def _evidence(root: Path, run: JudgedRun, kept: set[int]) -> RunEvidence:
+def _evidence(root: Path, run: JudgedRun, kept: set[int], *, answering: bool) -> RunEvidence:
     judged = _judged(run)
     cited = [judged[number] for number in sorted(kept)]
     blocks: dict[int, _Lines] = {}
-    if any(_cites(row) for row in cited):
-        blocks = {int(block.id[1:]): _Lines(block) for block in load_blocks(root, run.record)}
+    answer: str | None = None
+    if answering or any(_cites(row) for row in cited):
+        loaded = load_blocks(root, run.record)
+        blocks = {int(block.id[1:]): _Lines(block) for block in loaded}
+        if answering:
+            answer = _SURROGATE.sub("\ufffd", next((block.text for block in loaded if block.kind == "response"), ""))
     seen: dict[int, _Lines] = {}
     rows = tuple(_row(number, judged[number], blocks, seen) for number in sorted(kept))
     key = run.record.key
@@ -151,6 +181,8 @@ def _evidence(root: Path, run: JudgedRun, kept: set[int]) -> RunEvidence:
         rows=rows,
         blocks=tuple(lines.shown() for _, lines in sorted(seen.items())),
         left_out=len(judged) - len(rows),
+        answer=None if answer is None else answer[:ANSWER_CHARACTERS],
+        answer_cut=max(0, len(answer or "") - ANSWER_CHARACTERS),
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
 from gate.domain.base import Value
 from gate.domain.findings import Finding
-from gate.domain.report import ModelUse
+from gate.domain.report import CaseUse, ModelUse
 from gate.errors import ConfigurationError, EvidenceError, InfrastructureError
 from gate.evidence.bundle import Bundle, parse_value
 from gate.evidence.seal import MANIFEST, check_bundle
@@ -32,6 +32,8 @@ class ShardFacts(Value):
     attempt: int = Field(default=1, ge=1)
     """Of the job: a shard that was started again counts instead of its earlier attempts."""
     usage: tuple[ModelUse, ...] = ()
+    cases: tuple[CaseUse, ...] = ()
+    """The same by case."""
     sandbox: str = ""
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -154,13 +156,25 @@ def summed(uses: Iterable[ModelUse]) -> tuple[ModelUse, ...]:
     return tuple(_sum(groups[key]) for key in sorted(groups))
 
 
+def summed_cases(uses: Iterable[CaseUse]) -> tuple[CaseUse, ...]:
+    """The same of each case: one that is cut over shards, or was planned in one and run in another, is still one case."""
+    groups: dict[str, list[CaseUse]] = {}
+    for use in uses:
+        groups.setdefault(use.case, []).append(use)
+    return tuple(CaseUse(case=case, **_totals(groups[case])) for case in sorted(groups))
+
+
 def _sum(uses: Sequence[ModelUse]) -> ModelUse:
-    total: dict[str, float | int | None] = {}
-    for name in ModelUse.model_fields:
-        if name not in ("role", "model"):
+    return ModelUse.model_validate({"role": uses[0].role, "model": uses[0].model, **_totals(uses)})
+
+
+def _totals(uses: Sequence[ModelUse] | Sequence[CaseUse]) -> dict[str, Any]:
+    total: dict[str, Any] = {}
+    for name in type(uses[0]).model_fields:
+        if name not in ("role", "model", "case"):
             values = [getattr(use, name) for use in uses]
             total[name] = None if None in values else sum(values)
-    return ModelUse.model_validate({"role": uses[0].role, "model": uses[0].model, **total})
+    return total
 
 
 def shard_errors(merged: Merged, skills: Mapping[int, Iterable[str]]) -> dict[str, tuple[str, ...]]:

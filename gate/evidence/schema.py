@@ -17,10 +17,11 @@ from gate.domain.contract import SkillContract
 from gate.domain.discussion import Discussion
 from gate.domain.evidence import Event, Metrics, RunRecord, Timing, Verification
 from gate.domain.findings import Finding
+from gate.domain.history import HistoryEntry, Past
 from gate.domain.judgement import Analysis, CheckResult, Comparison, Grading, Unblinding
 from gate.domain.manifest import ManifestStatus
 from gate.domain.preflight import PreflightFact
-from gate.domain.report import GateReport, ModelUse, SkillReport
+from gate.domain.report import CaseUse, GateReport, ModelUse, SkillReport
 from gate.evidence.assemble import SkillFacts
 from gate.settings import Policy
 
@@ -46,6 +47,8 @@ def bundle_schemas() -> dict[str, dict[str, Any]]:
         "report.json": _of(GateReport),
         "gate-result.json": _of(SkillReport),
         "skill.json": _of(SkillFacts),
+        "past.json": _of(Past),
+        "history.json": _of(list[HistoryEntry]),
         "contract.json": _of(SkillContract | NotRun),
         "comparison.json": _of(Comparison | NotRun),
         "unblinding.json": _of(Unblinding),
@@ -86,6 +89,7 @@ def bundle_schemas() -> dict[str, dict[str, Any]]:
         "usage.json": _object(
             {
                 "usage": _list(_of(ModelUse)),
+                "cases": _list(_of(CaseUse)),
                 "findings": _list(_of(Finding)),
                 "notes": _list(_TEXT),
                 "sandbox": _TEXT,
@@ -111,6 +115,17 @@ def bundle_schemas() -> dict[str, dict[str, Any]]:
                 "runs": _list(_object({"eval_id": _TEXT, "configuration": _TEXT, "run_number": _COUNT})),
                 "run_summary": {"type": "object"},
                 "notes": _list(_TEXT),
+            }
+        ),
+        "eval_result.json": _object(
+            {
+                "skill": _TEXT,
+                "mode": _TEXT,
+                "threshold": {"type": "number"},
+                "verdict": _TEXT,
+                "reasons": _list(_TEXT),
+                "summary": _object({"eval_count": _COUNT, "exact_total": _COUNT, "exact_passed": _COUNT}),
+                "evaluated_at": _TEXT,
             }
         ),
         "seal.json": _object({"files": _list(_SEALED), "chain_head": _SHA, "events": _COUNT}),

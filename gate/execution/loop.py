@@ -276,6 +276,7 @@ class Loop:
             finish=reply.finish.value,
             usage=reply.usage.to_json() if reply.usage else None,
             model=reply.model,
+            **({"remembered": True} if reply.remembered else {}),
         )
         return reply
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -68,11 +68,12 @@ def execute(
     cancelled: threading.Event,
     agent: Agent | None = None,
     mcp: McpReach | None = None,
+    in_order: Collection[str] = (),
     sealed: Callable[[RunRequest, RunRecord], None] = lambda request, record: None,
 ) -> list[RunRecord]:
     """Run every request and return the records in the order of ``requests``, ``jobs`` sandboxes at a time.
 
-    ``sealed`` is called in a worker's thread for each run once its folder is sealed.
+    What takes longest begins first. Runs of the cases ``in_order`` (``case_label``) follow one another. ``sealed`` is called in a worker's thread for each run once its folder is sealed.
 
     ``agent``: the program that runs the cases instead of the built-in loop. ``mcp``: the way to the real MCP servers that
     cases name, for the loop only. The arms of a pair start one after the other, in an order drawn from the seed. Whatever becomes of a run, it ends as
@@ -102,7 +103,7 @@ def execute(
         seed=seed,
         sealed=sealed,
     )
-    queue = deque(start_order(requests, seed))
+    queue = deque(chains(requests, seed, in_order))
     records: dict[int, RunRecord] = {}
     with ThreadPoolExecutor(max_workers=max(1, min(jobs, len(requests))), thread_name_prefix="run") as pool:
         workers = [pool.submit(_work, session, requests, queue, records) for _ in range(min(jobs, len(requests)))]
@@ -126,6 +127,26 @@ def start_order(requests: Sequence[RunRequest], seed: SessionSeed) -> list[int]:
         index
         for (slug, eval_id, run), indexes in pairs.items()
         for index in seed.shuffled(indexes, "arm-order", slug, eval_id, str(run))
+    ]
+
+
+def chains(requests: Sequence[RunRequest], seed: SessionSeed, in_order: Collection[str] = ()) -> list[list[int]]:
+    """Indexes of ``requests`` as one worker takes them: alone, or all of a case that is ``in_order``; the longest first.
+
+    How long a run may take is the number of its turns; the arms of a pair count as one and stay side by side.
+    """
+    found: dict[object, list[int]] = {}
+    weights: Counter[object] = Counter()
+    for index in start_order(requests, seed):
+        request = requests[index]
+        whose = request.key.case if request.key.case in in_order else (request.key.case, request.key.run)
+        found.setdefault(whose, []).append(index)
+        weights[whose] += request.limits.steps
+    heaviest = sorted(found, key=lambda whose: -weights[whose])
+    return [
+        part
+        for whose in heaviest
+        for part in ([found[whose]] if whose in in_order else [[one] for one in found[whose]])
     ]
 
 
@@ -193,13 +214,18 @@ def _watch(session: _Session, workers: Sequence[Future[None]]) -> None:
         raise
 
 
-def _work(session: _Session, requests: Sequence[RunRequest], queue: deque[int], records: dict[int, RunRecord]) -> None:
-    """One worker: take the next run until there is none, or the session is over."""
+def _work(
+    session: _Session, requests: Sequence[RunRequest], queue: deque[list[int]], records: dict[int, RunRecord]
+) -> None:
+    """One worker: take the next run, or the runs of a case, until there is none, or the session is over."""
+    own: deque[int] = deque()
     while not session.is_over():
-        try:
-            index = queue.popleft()
-        except IndexError:
-            return
+        if not own:
+            try:
+                own.extend(queue.popleft())
+            except IndexError:
+                return
+        index = own.popleft()
         request = requests[index]
         try:
             record = _Run(session, request).record()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gate.domain.event import DispatchEvent, Event, PullRequestEvent
+from gate.domain.event import DispatchEvent, Event, HeadEvent, OtherEvent, PullRequestEvent
 from gate.errors import ConfigurationError
 from gate.intake.compared import compared
 from gate.intake.notes import short
@@ -33,6 +33,10 @@ def read_event(name: str, payload: Mapping[str, Any], environ: Mapping[str, str]
         return _pull_request(_Fields(payload), environ)
     if name == "workflow_dispatch":
         return _dispatch(_Fields(payload), environ)
+    if name in ("check_run", "check_suite"):
+        return _rerequested(name, _Fields(payload))
+    if name == "workflow_run":
+        return _second_stage(_Fields(payload))
     return compared(name, payload, environ)
 
 
@@ -78,6 +82,37 @@ def _dispatch(payload: _Fields, environ: Mapping[str, str]) -> DispatchEvent:
         repository=repository.repository("full_name"),
         default_branch=repository.text("default_branch"),
         actor=_login(payload, "sender") or environ.get("GITHUB_ACTOR", ""),
+    )
+
+
+def _rerequested(name: str, payload: _Fields) -> Event:
+    if (action := payload.text("action")) != "rerequested":
+        return OtherEvent(name=name, because=f"the {name.replace('_', ' ')} was {short(action)}, not asked for again")
+    about, repository = payload.at(name), payload.at("repository")
+    return HeadEvent(
+        name=name,
+        head_sha=about.sha("head_sha"),
+        repository=repository.repository("full_name"),
+        repository_id=repository.whole("id"),
+        check=about.text("name") if name == "check_run" else "",
+    )
+
+
+def _second_stage(payload: _Fields) -> Event:
+    """Of the run that this one follows nothing is read but whose commit it was about: its artifacts are a stranger's."""
+    run, repository = payload.at("workflow_run"), payload.at("repository")
+    if (action := payload.text("action")) != "completed":
+        return OtherEvent(name="workflow_run", because=f"the run that this one follows is only {short(action)}")
+    if (cause := run.text("event")) != "pull_request":
+        return OtherEvent(name="workflow_run", because=f"the run that this one follows was started by {short(cause)}")
+    head = run.at("head_repository") if run.value("head_repository", None) is not None else None
+    return HeadEvent(
+        name="workflow_run",
+        head_sha=run.sha("head_sha"),
+        repository=repository.repository("full_name"),
+        repository_id=repository.whole("id"),
+        head_repository_id=head.whole("id") if head else None,
+        actor=_login(run, "actor"),
     )
 
 

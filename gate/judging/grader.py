@@ -14,6 +14,7 @@ from typing import Literal
 from gate.domain.chat import Role
 from gate.domain.evidence import Block, RunRecord, Tier
 from gate.domain.judgement import Claim, ExpectationGrade, GradeStatus, Grading, Quote
+from gate.domain.plan import Arm
 from gate.domain.seeding import SessionSeed
 from gate.domain.skill import Skill
 from gate.domain.suite import Case, Expectation
@@ -24,7 +25,15 @@ from gate.judging.asking import Batch, ClaimReply, Judging, looked_up, made_by, 
 from gate.judging.expectations import CALLS_AND_OUTPUT
 from gate.judging.ground_truth.values import clip
 from gate.judging.rows import MISSING, Decision, RowRules, Said
-from gate.judging.second_look import Looked, Scrutiny, after, look_again, without_what_speaks
+from gate.judging.second_look import (
+    Looked,
+    Scrutiny,
+    after,
+    again_status,
+    ask_again,
+    look_again,
+    without_what_speaks,
+)
 from gate.judging.showing import cut_to, for_a_judge
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
@@ -61,7 +70,8 @@ def grade_run(
 
     Passed rows are looked at again (``second_look``) where ``spot_checks`` says so, and in any case where the record
     speaks to a judge: then the opposite of each is asked, and with ``second_judge`` ``auto`` a grader of another family
-    must agree, where there is one; with ``on`` it must agree in every run. Where no model answers a look that a pass
+    must agree, where there is one; with ``on`` it must agree in every run. In runs of the confirm stage the rows that a
+    charge may rest on are asked once more (``ask_again``). Where no model answers a look that a pass
     depends on, the row is ungraded; the others keep what the first look gave. Raises ModelError (of the first look),
     BudgetError and EvidenceError.
     """
@@ -90,6 +100,9 @@ def grade_run(
         decided = _decided(judging, f"{record.key.label}/grade-{number}", expectations, batch)
         looked.append(look_again(judging, f"{record.key.label}/grade-{number}", decided, scrutiny))
         rows += _still_passed(judging, expectations, decided, looked[-1])
+        if (wanted := _charged(record)) is not None:
+            own = rows[-len(expectations) :]
+            looked.append(Looked(ask_again(judging, f"{record.key.label}/grade-{number}/confirm", own, wanted)))
         if batch.reply is not None:
             claims += [_claim(judging, item, skill) for item in batch.reply.claims[:_MAX_CLAIMS]]
             feedback += [clip(item, 500) for item in batch.reply.eval_feedback[:_MAX_FEEDBACK] if item.strip()]
@@ -179,6 +192,7 @@ def _recheck_second_looks(grading: Grading, case: Case, index: QuoteIndex, rules
         for check in grading.spot_checks
         if check.expectation_id not in by_id
         or not all(_stands(quote, index, rules.tiers(by_id[check.expectation_id])) for quote in check.quotes)
+        or check.status != (again_status(rules, by_id[check.expectation_id], check) if check.kind == "again" else None)
     ]
 
 
@@ -203,6 +217,13 @@ def _looked_at(row: ExpectationGrade, grading: Grading, kind: str) -> bool:
 def speaks_to_a_judge(suspicious: Sequence[str]) -> bool:
     """Whether what a judge is shown speaks to it; no judge is shown the agent's notes."""
     return any(not item.endswith(_IN_NOTES) for item in suspicious)
+
+
+def _charged(record: RunRecord) -> GradeStatus | None:
+    """What a row of this run has to be for a charge to rest on it; None where it is no run of the confirm stage that counts."""
+    if record.purpose != "confirm":
+        return None
+    return {Arm.WITH_SKILL: GradeStatus.FAILED, Arm.BASE_SKILL: GradeStatus.PASSED}.get(record.key.arm)
 
 
 def other_family(models: Models) -> bool:

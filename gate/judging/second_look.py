@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from gate.domain.base import Severity
 from gate.domain.chat import Role
 from gate.domain.evidence import Block
 from gate.domain.judgement import ExpectationGrade, GradeStatus, SpotCheck
@@ -96,6 +97,49 @@ def look_again(judging: Judging, label: str, grades: Sequence[ExpectationGrade],
             judging, "delete_one", [drawn], scrutiny, lambda: _delete_one(judging, f"{label}/without", drawn, cited)
         )
     return Looked(tuple(found), second_model)
+
+
+def ask_again(
+    judging: Judging, label: str, grades: Sequence[ExpectationGrade], wanted: GradeStatus
+) -> tuple[SpotCheck, ...]:
+    """The rows with this status, asked once more with a fresh context, fence and controls.
+
+    A judge that says one thing of a record and then the other tosses a coin: that it fails head and passes base, run after run,
+    is then no sign of a change (``gate.decision.charges``). Where it gives no answer the first one stands. Raises BudgetError.
+    """
+    by_id = {item.id: item for item in judging.case.expectations}
+    chosen = [
+        by_id[grade.expectation_id]
+        for grade in grades
+        if grade.status is wanted and grade.severity is not Severity.INFO and grade.method == "grader"
+    ]
+    if not chosen:
+        return ()
+    try:
+        batch = judging.question(label, chosen, {})
+    except ModelError as error:
+        if error.kind == "replay_miss":
+            raise
+        judging.fallbacks.count("second_look_failed:again")
+        return ()
+    judging.fallbacks.count("batch_voided", int(batch.void))
+    checks = []
+    for item in chosen:
+        answer = _answer(batch, item)
+        quotes = judging.quotes(answer.quotes, judging.rules.tiers(item)) if answer else ()
+        check = _check("again", item.id, batch, said_by(answer)).model_copy(update={"quotes": quotes})
+        checks.append(check.model_copy(update={"status": again_status(judging.rules, item, check)}))
+    judging.fallbacks.count(
+        "asked_again_said_otherwise", sum(check.status not in (None, GradeStatus.UNGRADED, wanted) for check in checks)
+    )
+    return tuple(checks)
+
+
+def again_status(rules: RowRules, expectation: Expectation, check: SpotCheck) -> GradeStatus:
+    """What code makes of an answer that was given again; UNGRADED where it says nothing."""
+    if check.voided:
+        return GradeStatus.UNGRADED
+    return rules.decide(expectation, Said(check.model_said, check.unsure), check.quotes).status
 
 
 def _taken(
@@ -251,7 +295,7 @@ def after(rules: RowRules, expectation: Expectation, decision: Decision, spot_ch
 
 def _taken_away(rules: RowRules, expectation: Expectation, check: SpotCheck) -> Decision | None:
     """The decision instead of a pass, or None where the pass stands."""
-    if check.kind == "delete_one":
+    if check.kind in ("delete_one", "again"):
         return None
     if check.error:
         return Decision(GradeStatus.UNGRADED, f"the second look at it could not be taken: {check.error}")

@@ -1,5 +1,8 @@
-"""What a session has paid for, written down before anything is made of it, so that one that was killed pays for none twice:
-every reply of a model, and the seal of every run.
+"""What a session has paid for, written down before anything is made of it, so that one that was killed pays for none twice
+and forgets none: every call of a model, before it is sent and with what came of it, and the seal of every run.
+
+A call is served again only from its reply. One that failed is asked anew, unless the session had gone on past it; one whose
+answer was lost on its way counts as a call of unknown usage, as the ledger has it. All of them count for the caps.
 
 The journal lies in the session's own output folder and goes when its bundle is sealed. A folder can come from anybody (a
 repository can hold one), so nothing of it counts but under a MAC by a secret that people hold (DESIGN.md 3): neither the
@@ -12,16 +15,18 @@ import hashlib
 import hmac
 import shutil
 import threading
+from collections import deque
 from pathlib import Path
 
-from gate.domain.base import Value, sha256_hex
+from gate.domain.base import Value, digest_of, sha256_hex
 from gate.domain.chat import ChatReply, ChatRequest, Role
 from gate.domain.seeding import SessionSeed
+from gate.errors import ModelError
 from gate.evidence.bundle import SESSION
 from gate.evidence.cache import Cache, CacheScope, derive_key, reply_facts
 from gate.evidence.files import inside, write_atomic
 from gate.evidence.seal import LATER_FILES, SEAL
-from gate.llm.ledger import Ledger, skill_of
+from gate.llm.ledger import Ledger, is_at_hand
 from gate.llm.roles import Models
 from gate.protocols import ChatModel
 
@@ -31,13 +36,38 @@ _RUNS = "runs-before"
 _PURPOSE = b"skill-gate journal 1\0"
 
 
-class _Answered(Value):
-    """One reply and who asked."""
+class _Failed(Value):
+    """A ModelError."""
+
+    message: str
+    kind: str
+    remedy: str
+    retryable: bool
+    attempts: int
+    unknown_attempts: int
+
+    @classmethod
+    def of(cls, error: ModelError) -> _Failed:
+        return cls.model_validate({name: getattr(error, name) for name in cls.model_fields})
+
+    def error(self, *, paid: bool = False) -> ModelError:
+        error = ModelError(**self.model_dump())
+        error.paid = paid
+        return error
+
+
+class _Call(Value):
+    """One call and who made it; without reply and failure it was sent, and nobody knows what came of it."""
 
     role: Role
     model: str
     label: str
-    reply: ChatReply
+    facts: str
+    """Digest of everything that its reply depends on."""
+    number: int
+    """Among the calls of these facts, from 0."""
+    reply: ChatReply | None = None
+    failed: _Failed | None = None
 
 
 class _Sealed(Value):
@@ -71,8 +101,15 @@ class Journal:
         key = derive_key(f"{seed.hex}\0{secret}")
         self._kept = Cache(self._root, key, CacheScope(repository="session", name="journal"), today=today)
         self._lock = threading.Lock()
-        self._earlier = dict(self._kept.values("reply", _Answered))
-        self._replies, self._runs = len(self._earlier), 0
+        self._calls: dict[str, deque[_Call]] = {}
+        self._numbers: dict[str, int] = {}
+        for _, call in self._kept.values("reply", _Call):
+            self._calls.setdefault(call.facts, deque()).append(call)
+        for facts, calls in self._calls.items():
+            self._calls[facts] = deque(sorted(calls, key=lambda call: call.number))
+            self._numbers[facts] = self._calls[facts][-1].number + 1
+        self._replies = sum(call.reply is not None for calls in self._calls.values() for call in calls)
+        self._runs = 0
 
     def continues(self, session_file: bytes) -> bool:
         """Whether exactly this session was stopped in the folder."""
@@ -87,14 +124,19 @@ class Journal:
         write_atomic(self._root / _VOUCHED, _mac(self._secret, session_file))
 
     def charge(self, ledger: Ledger) -> int:
-        """Write down what the session had paid before it was killed; returns how many replies that were."""
-        for answered in self._earlier.values():
-            ledger.charge(answered.role, skill_of(answered.label), answered.reply, answered.model)
-        return len(self._earlier)
+        """Write down what the session had spent before it was killed; returns how many replies it has for that."""
+        for call in (call for calls in self._calls.values() for call in calls):
+            if call.reply is not None:
+                ledger.charge(call.role, call.label, call.reply, call.model)
+            else:
+                error = call.failed.error() if call.failed else None
+                ledger.failed(call.role, call.label, call.model, error)
+        return self._replies
 
     def forget(self) -> None:
         """What is there is another session's: it is neither served nor counted."""
-        self._earlier.clear()
+        self._calls.clear()
+        self._numbers.clear()
         self._replies = 0
 
     def put_aside(self) -> int:
@@ -139,18 +181,62 @@ class Journal:
         place.rename(target)
         return True
 
-    def take(self, model: str, request: ChatRequest) -> ChatReply | None:
-        """The reply that was given before the session was killed, marked as paid; None where there is none (any more)."""
+    def has(self, model: str, request: ChatRequest) -> bool:
+        """Whether ``take`` has something to give."""
         with self._lock:
-            answered = self._earlier.pop(reply_facts(model, request), None)
-        return None if answered is None else answered.reply.model_copy(update={"paid": True})
+            return any(call.reply is not None for call in self._calls.get(reply_facts(model, request), ()))
 
-    def put(self, role: Role, model: str, request: ChatRequest, reply: ChatReply) -> None:
-        """Write a reply down. Raises InfrastructureError where the disk refuses."""
-        answered = _Answered(role=role, model=model, label=request.label, reply=reply)
-        self._kept.keep_value("reply", reply_facts(model, request), answered, request.label)
+    def take(self, model: str, request: ChatRequest) -> ChatReply | None:
+        """The reply that was given before the session was killed, marked as paid; None where there is none (any more).
+
+        Raises ModelError, marked as paid, where the call had failed before it was made again and answered.
+        """
+        with self._lock:
+            calls = self._calls.get(reply_facts(model, request), deque())
+            while calls and calls[0].reply is None and calls[0].failed is None:
+                calls.popleft()
+            if not any(call.reply is not None for call in calls):
+                calls.clear()
+                return None
+            call = calls.popleft()
+        if call.reply is None and call.failed is not None:
+            raise call.failed.error(paid=True)
+        return call.reply.model_copy(update={"paid": True}) if call.reply is not None else None
+
+    def asked(self, role: Role, model: str, request: ChatRequest) -> _Call:
+        """Write down that a call is going to be sent; ``answered`` or ``failed`` says what came of it.
+
+        Raises InfrastructureError where the disk refuses; so do those two.
+        """
+        return self._begin(
+            _Call(role=role, model=model, label=request.label, facts=reply_facts(model, request), number=0)
+        )
+
+    def asked_elsewhere(self, role: Role, model: str, label: str) -> _Call:
+        """The same of a call that goes through the gateway: it is counted, and never served."""
+        facts = digest_of({"elsewhere": [role.value, model, label]})
+        return self._begin(_Call(role=role, model=model, label=label, facts=facts, number=0))
+
+    def _begin(self, call: _Call) -> _Call:
+        with self._lock:
+            number = self._numbers.get(call.facts, 0)
+            self._numbers[call.facts] = number + 1
+        call = call.model_copy(update={"number": number})
+        self._write(call)
+        return call
+
+    def answered(self, call: _Call, reply: ChatReply) -> None:
+        """Write down what a call gave."""
+        self._write(call.model_copy(update={"reply": reply}))
         with self._lock:
             self._replies += 1
+
+    def failed(self, call: _Call, error: ModelError) -> None:
+        """Write down that a call gave no reply."""
+        self._write(call.model_copy(update={"failed": _Failed.of(error)}))
+
+    def _write(self, call: _Call) -> None:
+        self._kept.keep_value("reply", digest_of([call.facts, call.number]), call, call.label)
 
     @property
     def kept(self) -> tuple[int, int]:
@@ -181,13 +267,22 @@ class JournalledModel:
         """As ChatModel.family."""
         return self._model.family
 
+    def at_hand(self, request: ChatRequest) -> bool:
+        """As ``gate.llm.ledger.AtHand``."""
+        return self._journal.has(self.name, request) or is_at_hand(self._model, request)
+
     def complete(self, request: ChatRequest) -> ChatReply:
         """The reply of before, else the model's, written down. Raises ModelError, InfrastructureError (disk)."""
         earlier = self._journal.take(self.name, request)
         if earlier is not None:
             return earlier
-        reply = self._model.complete(request)
-        self._journal.put(self._role, self.name, request, reply)
+        call = self._journal.asked(self._role, self.name, request)
+        try:
+            reply = self._model.complete(request)
+        except ModelError as error:
+            self._journal.failed(call, error)
+            raise
+        self._journal.answered(call, reply)
         return reply
 
 

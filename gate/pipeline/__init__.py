@@ -1,7 +1,19 @@
 """Every stage in order, and the one loop. ``sessions`` is the table of contents of the program; it ends at a GateReport."""
 
-from gate.pipeline.deciding import decide, write_benchmarks
+from gate.pipeline.deciding import decide, decided, shape_files
+from gate.pipeline.past import history_with, read_past
 from gate.pipeline.sessions import make_plan, merge, run, run_shard
 from gate.pipeline.world import World
 
-__all__ = ["World", "decide", "make_plan", "merge", "run", "run_shard", "write_benchmarks"]
+__all__ = [
+    "World",
+    "decide",
+    "decided",
+    "history_with",
+    "make_plan",
+    "merge",
+    "read_past",
+    "run",
+    "run_shard",
+    "shape_files",
+]

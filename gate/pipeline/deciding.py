@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gate import __version__
 from gate.decision.appeals import token_share
+from gate.decision.history import entry_of, with_baseline
 from gate.decision.look import Look
 from gate.decision.state import summarise
 from gate.decision.verdict import decide_skills
-from gate.domain.base import rounded
+from gate.domain.base import pretty_json, rounded
 from gate.domain.findings import Finding
+from gate.domain.history import HistoryEntry, Past
 from gate.domain.plan import (
     Enforce,
     Mode,
     Plan,
+    case_label,
 )
-from gate.domain.report import GateReport, ModelUse, Override, SkillRecord
+from gate.domain.report import CaseUse, GateReport, ModelUse, Override, SkillRecord, SkillReport
 from gate.errors import EvidenceError
 from gate.evidence.assemble import (
     read_skill_record,
 )
 from gate.evidence.bundle import Bundle
-from gate.evidence.cited import ROWS, ROWS_OF_A_SKILL, cited_evidence
-from gate.evidence.shapes import benchmark_file
+from gate.evidence.cited import ANSWERS_CHARACTERS, ROWS, ROWS_OF_A_SKILL, cited_evidence
+from gate.evidence.shapes import benchmark_file, benchmark_page, eval_result_file
+from gate.pipeline.past import p95_ms, read_past, seconds
 from gate.settings import Policy
 
 
@@ -34,6 +39,11 @@ def decide(root: Path) -> GateReport:
 
     Raises EvidenceError where a file is missing or is not what it should be.
     """
+    return decided(root)[0]
+
+
+def decided(root: Path) -> tuple[GateReport, dict[str, HistoryEntry | None]]:
+    """``decide``, and by slug of every skill that has a past what this session adds to it."""
     bundle = Bundle(root)
     session: Any = bundle.read_json("session.json")
     facts: Any = bundle.read_json("usage.json")
@@ -54,10 +64,34 @@ def decide(root: Path) -> GateReport:
         )
         used = [ModelUse.model_validate(item) for item in facts["usage"]]
         records = [read_skill_record(root, slug) for slug in facts["slugs"]]
-        skills = decide_skills([_look(record, plan, policy) for record in records])
+        pasts = {record.plan.slug: read_past(bundle, record.plan.slug) for record in records}
+        guarded = session.get("guarded_lines", {})
+        looks = [
+            replace(
+                _look(record, plan, policy, pasts[record.plan.slug]),
+                guarded=tuple(guarded.get(record.plan.change.path, ())),
+            )
+            for record in records
+        ]
+        skills = decide_skills(looks)
+        entries = {
+            look.record.plan.slug: entry_of(
+                look,
+                skill,
+                past,
+                session_id=plan.session_id,
+                commit=plan.head_commit,
+                p95_ms=p95_ms(bundle, look.record),
+            )
+            for look, skill in zip(looks, skills, strict=True)
+            if (past := pasts[look.record.plan.slug]) is not None
+        }
+        spent = {item["case"]: CaseUse.model_validate(item) for item in facts.get("cases", ())}
+        skills = [_with_costs(skill, look.record, spent) for skill, look in zip(skills, looks, strict=True)]
         # After the decision, which looks at no text: the lines that people can look up.
         room = max(ROWS_OF_A_SKILL, ROWS // max(1, len(records)))
-        shown = {record.plan.slug: cited_evidence(root, record.cases, room) for record in records}
+        answers = ANSWERS_CHARACTERS // max(1, len(records))
+        shown = {record.plan.slug: cited_evidence(root, record.cases, room, answers) for record in records}
         skills = [skill.model_copy(update={"evidence": shown[skill.slug]}) for skill in skills]
         findings = [Finding.model_validate(item) for item in facts["findings"]]
         report = summarise(
@@ -75,10 +109,22 @@ def decide(root: Path) -> GateReport:
             override=Override.model_validate(override) if (override := session.get("override")) else None,
             kept=session.get("judging_seed") is not None,
         )
-        report = report.model_copy(update={"report_url": _report_url(policy, plan)})
-        return GateReport.model_validate(rounded(report.to_json()))
+        report = report.model_copy(update={"report_url": _report_url(policy, plan), "language": policy.language})
+        return GateReport.model_validate(rounded(report.to_json())), entries
     except (KeyError, TypeError, ValueError) as error:
         raise EvidenceError(f"The bundle's session facts cannot be read: {error}.", path="session.json") from None
+
+
+def _with_costs(skill: SkillReport, record: SkillRecord, spent: Mapping[str, CaseUse]) -> SkillReport:
+    """The report with what each case cost, and might."""
+    shares = {case.plan.case.eval_id: case.plan.share for case in record.cases}
+    cases = tuple(
+        case.model_copy(
+            update={"spent": spent.get(case_label(skill.slug, case.eval_id)), "share": shares.get(case.eval_id)}
+        )
+        for case in skill.cases
+    )
+    return skill.model_copy(update={"cases": cases})
 
 
 def _report_url(policy: Policy, plan: Plan) -> str:
@@ -87,10 +133,10 @@ def _report_url(policy: Policy, plan: Plan) -> str:
     return url.replace("{session}", plan.session_id).replace("{head}", plan.head_commit or "")
 
 
-def _look(record: SkillRecord, plan: Plan, policy: Policy) -> Look:
+def _look(record: SkillRecord, plan: Plan, policy: Policy, past: Past | None) -> Look:
     own = policy.for_skill(record.plan.change.path)
     return Look(
-        record=record,
+        record=with_baseline(record, past, mode=plan.mode, run_date=plan.run_date),
         mode=plan.mode,
         enforce=plan.enforce,
         thresholds=own.thresholds,
@@ -99,18 +145,28 @@ def _look(record: SkillRecord, plan: Plan, policy: Policy) -> Look:
         waivers=policy.waivers,
         calibration=policy.calibration,
         run_date=plan.run_date,
+        past=past,
     )
 
 
-def write_benchmarks(root: Path, bundle: Bundle, slugs: Sequence[str]) -> None:
-    """benchmark.json of every skill that was measured."""
-    for slug in slugs:
-        record = read_skill_record(root, slug)
-        runs = [run.record for case in record.cases for run in case.runs]
-        if record.plan.head is not None and runs:
-            bundle.write(
-                f"skills/{slug}/benchmark.json",
-                benchmark_file(
-                    record.plan.head.name, record.plan.change.path, runs[0].model, runs[0].run_date, record.cases
-                ),
+def shape_files(root: Path, report: GateReport) -> dict[str, bytes]:
+    """The files that other programs' viewers read, by their path in the bundle: of every skill eval_result.json, and
+    benchmark.json and benchmark.md where it was run.
+
+    Raises EvidenceError where a file of the bundle is missing or is not what it should be.
+    """
+    bundle = Bundle(root)
+    policy = Policy.model_validate(bundle.read_json("session.json")["policy"])
+    files: dict[str, bytes] = {}
+    for skill in report.skills:
+        folder = f"skills/{skill.slug}"
+        result = eval_result_file(skill, report, policy.for_skill(skill.path).thresholds.threshold)
+        files[f"{folder}/eval_result.json"] = pretty_json(result)
+        record = read_skill_record(root, skill.slug)
+        if record.plan.head is not None and any(case.runs for case in record.cases):
+            benchmark = benchmark_file(
+                record.plan.head.name, skill.path, record.cases, lambda run: seconds(bundle, run)
             )
+            files[f"{folder}/benchmark.json"] = pretty_json(benchmark)
+            files[f"{folder}/benchmark.md"] = benchmark_page(benchmark).encode()
+    return files

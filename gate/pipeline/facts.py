@@ -8,7 +8,7 @@ from gate.domain.findings import Finding, Level
 from gate.domain.plan import (
     Plan,
 )
-from gate.domain.report import ModelUse
+from gate.domain.report import CaseUse, ModelUse
 from gate.domain.skill import texts_of
 from gate.evidence.assemble import (
     SkillFacts,
@@ -27,6 +27,7 @@ class Told(NamedTuple):
     notes: tuple[str, ...]
     usage: tuple[ModelUse, ...]
     sandbox: str
+    cases: tuple[CaseUse, ...] = ()
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -46,6 +47,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
                     "blocked": case.blocked,
                     "arms": [arm.to_json() for arm in case.arms],
                     "compare": case.compare.not_run if case.compare else None,
+                    "share": case.share.to_json() if case.share else None,
                 }
                 for case in skill.cases
             ],
@@ -70,6 +72,7 @@ def session_facts(settings: Settings, world: World) -> dict[str, Any]:
         "exit_conditional": settings.exit_conditional,
         "override": settings.override.to_json() if settings.override is not None else None,
         "notes": list(world.notes),
+        **({"guarded_lines": settings.to_json()["guarded_lines"]} if settings.guarded_lines else {}),
     }
 
 
@@ -93,6 +96,7 @@ def write_facts(bundle: Bundle, redactor: Redactor, plan: Plan, trouble: Trouble
     session = {
         "findings": [finding.to_json() for finding in told.findings],
         "usage": [use.to_json() for use in told.usage],
+        "cases": [use.to_json() for use in told.cases],
         "sandbox": told.sandbox,
         "notes": [*told.notes, *plan.notes, *trouble.notes],
         "base_commit": plan.base_commit,

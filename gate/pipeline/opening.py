@@ -47,6 +47,7 @@ def continue_or_begin(bundle: Bundle, session_file: Any, world: World) -> World:
             journal.forget()
             journal.vouch(data)
         bundle.write_bytes(SESSION, data)
+    world.ledger.book = journal
     if journal is None or world.models is None:
         return world
     return replace(world, models=journalled(world.models, journal))

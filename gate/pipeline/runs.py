@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -36,6 +37,7 @@ from gate.judging.ground_truth import check_run
 from gate.pipeline.world import Session, each, guarded, write
 from gate.planning.modes import RULES
 from gate.planning.plan import confirm_requests, fill_requests
+from gate.planning.shares import most_calls, most_calls_to_judge
 
 
 def fill(session: Session, skill: SkillPlan) -> list[RunRequest]:
@@ -104,7 +106,24 @@ def run_and_judge(session: Session, requests: Sequence[RunRequest]) -> None:
     if session.reuse is not None:
         for record, request in jobs:
             session.reuse.keep(request, session.around(request), record)
-    each(session, "judging", jobs, lambda job: _judge_run(session, *job))
+    counts = Counter(record.key.case for record, _ in jobs)
+    most = {request.key.case: most_calls_to_judge(request.case) for _, request in jobs}
+    tight = {case for case, count in counts.items() if session.in_order(case, count * most[case])}
+    each(
+        session,
+        "judging",
+        jobs,
+        lambda job: _judge_run(session, *job),
+        chain=lambda job: job[0].key.case if job[0].key.case in tight else None,
+    )
+
+
+def _tight(session: Session, requests: Sequence[RunRequest]) -> frozenset[str]:
+    """Cases whose runs could reach the end of their share."""
+    calls: Counter[str] = Counter()
+    for request in requests:
+        calls[request.key.case] += most_calls(request)
+    return frozenset(case for case, count in calls.items() if session.in_order(case, count))
 
 
 def _records(session: Session, requests: Sequence[RunRequest]) -> list[RunRecord]:
@@ -113,6 +132,7 @@ def _records(session: Session, requests: Sequence[RunRequest]) -> list[RunRecord
     A run whose place in the bundle another one has is not made: it costs its skill a verdict, not the session.
     """
     world = session.world
+    tight = _tight(session, requests)
     places: set[str] = set()
     by_image: dict[str, list[RunRequest]] = {}
     records: list[RunRecord] = []
@@ -150,6 +170,7 @@ def _records(session: Session, requests: Sequence[RunRequest]) -> list[RunRecord
             cancelled=world.cancelled,
             agent=session.agent,
             mcp=world.mcp,
+            in_order=tight,
             sealed=partial(_write_down, session),
         )
     ]
@@ -174,6 +195,7 @@ def _of_before(session: Session, request: RunRequest) -> RunRecord | None:
 
 
 def _write_down(session: Session, request: RunRequest, record: RunRecord) -> None:
+    session.settle(f"{record.key.label}/turn-", keep=record.scored)
     if session.world.journal is not None and record.outcome.agent_caused:
         session.world.journal.made(run_facts(request, session.around(request)), record.seal, request.key.label)
 

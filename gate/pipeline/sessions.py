@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gate.domain.base import NotRun, digest_of
+from gate.domain.chat import Role
 from gate.domain.contract import SkillContract
 from gate.domain.findings import Finding
+from gate.domain.history import HistoryEntry
 from gate.domain.intake import Intake
+from gate.domain.numbers import counted
 from gate.domain.plan import (
     Plan,
     SessionPlan,
     SkillPlan,
 )
-from gate.domain.report import GateReport, ModelUse
+from gate.domain.report import CaseUse, GateReport, JudgedRun, ModelUse
 from gate.errors import Cancelled
 from gate.evidence.assemble import (
     contract_file,
 )
 from gate.evidence.bundle import PLAN, SESSION, Bundle
 from gate.evidence.cache import ReplyShelf, code_digest
-from gate.evidence.merge import SHARD, ShardFacts, merge_shards, shard_errors, summed
+from gate.evidence.merge import SHARD, ShardFacts, merge_shards, shard_errors, summed, summed_cases
 from gate.evidence.redact import Redactor
 from gate.intake.read import read_session
 from gate.judging.ground_truth.trivial import idle_passes
 from gate.llm.remembering import remembering
-from gate.pipeline.deciding import decide
+from gate.pipeline.deciding import decided
 from gate.pipeline.facts import Told, cache_findings, plan_facts, session_facts, write_facts
 from gate.pipeline.layer3 import discuss, layer3
+from gate.pipeline.null_session import with_null_controls
 from gate.pipeline.opening import cleaned_up, continue_or_begin, left_in_time, open_session
+from gate.pipeline.past import keep_history, write_history, write_past
 from gate.pipeline.runs import case_records, confirm, fill, run_and_judge, with_stand_ins
 from gate.pipeline.world import (
     NO_SANDBOX,
@@ -47,7 +54,10 @@ from gate.planning.contract import Parties, contract_for, draft, wants_draft, wi
 from gate.planning.past import PastCost, expected, expected_words, past_facts, past_of
 from gate.planning.plan import plan_session, planned_requests
 from gate.planning.shards import Shard, part_of, shards
+from gate.planning.shares import Spent, most_calls_to_discuss, shares_of, with_shares
 from gate.settings import Settings
+
+_WHY_FURTHER = {"fill": "of cases that are undecided", "confirm": "to see whether what failed fails again"}
 
 
 def run(settings: Settings, world: World) -> GateReport:
@@ -60,9 +70,17 @@ def run(settings: Settings, world: World) -> GateReport:
     planned = _prepared(settings, world, bundle)
     trouble = Trouble()
     sandbox_text = _measured(settings, planned.world, planned.plan, bundle, trouble)
-    told = Told(planned.findings + tuple(cache_findings(world)), world.notes, world.ledger.uses(), sandbox_text)
+    told = Told(
+        planned.findings + tuple(cache_findings(world)),
+        world.notes,
+        world.ledger.uses(),
+        sandbox_text,
+        world.ledger.cases(),
+    )
     write_facts(bundle, world.redactor, planned.plan, trouble, told)
-    return _concluded(bundle)
+    report, entries = _concluded(bundle)
+    keep_history(world, planned.plan.skills, entries)
+    return report
 
 
 class _Planned(NamedTuple):
@@ -81,6 +99,8 @@ def _prepared(settings: Settings, world: World, bundle: Bundle) -> _Planned:
     """Intake, plan and contract; writes session.json and plan.json."""
     # Suppressions end by the date that everything else of this session is counted from.
     intake = read_session(world.repository, settings.model_copy(update={"run_date": world.run_date}))
+    # Before anything is paid for: what an agent that does no work passes says nothing about one that does.
+    intake = with_null_controls(intake, settings, world)
     plan = plan_session(intake, settings, session_id=world.session_id, run_date=world.run_date)
     facts = {**session_facts(settings, world), "plan": digest_of(plan_facts(plan)), "code": code_digest()}
     session_file: dict[str, Any] = world.redactor.json(facts)
@@ -89,8 +109,18 @@ def _prepared(settings: Settings, world: World, bundle: Bundle) -> _Planned:
     if settings.policy.contract == "on" and world.models is not None and settings.static_only is None:
         with left_in_time(world):
             plan = _contracted(settings, world, intake, plan, bundle)
+    plan = with_shares(plan, settings, _spent_on_contracts(world, plan))
     bundle.write(PLAN, world.redactor.json({**plan_facts(plan), "harness": settings.harness}))
     return _Planned(plan, intake.findings, session_file, world)
+
+
+def _spent_on_contracts(world: World, plan: Plan) -> dict[str, Spent]:
+    """By slug; a session that goes on has spent on its runs too, which are not meant."""
+    found = {}
+    for skill in plan.skills:
+        uses = [use for use in world.ledger.uses(skill.slug) if use.role in (Role.GENERATOR, Role.REVIEWER)]
+        found[skill.slug] = Spent(sum(use.calls for use in uses), math.fsum(use.known_cost_usd for use in uses))
+    return found
 
 
 def _measured(settings: Settings, world: World, plan: Plan, bundle: Bundle, trouble: Trouble) -> str:
@@ -104,6 +134,7 @@ def _measured(settings: Settings, world: World, plan: Plan, bundle: Bundle, trou
             raise Cancelled("The session was cancelled.")
         if session is not None:
             past = _past_costs(session, measured)
+            write_past(session, measured)
             guess = expected(plan, past, settings)
             world.progress.say(expected_words(guess, plan))
             world.progress.expect(
@@ -111,6 +142,7 @@ def _measured(settings: Settings, world: World, plan: Plan, bundle: Bundle, trou
                 runs=sum(runs_of(case) for skill in measured for case in skill.cases),
                 calls=guess.calls,
             )
+            world.ledger.share(shares_of(plan))
             with cleaned_up(session):
                 _measure(session, measured)
             _keep_costs(session, measured)
@@ -137,13 +169,14 @@ def _keep_costs(session: Session, skills: Sequence[SkillPlan]) -> None:
             cache.keep_value("cost", past_facts(skill, session.settings), cost, skill.slug)
 
 
-def _concluded(bundle: Bundle) -> GateReport:
-    """Decide on what the bundle's files say, and write it beside them."""
-    report = decide(bundle.root)
+def _concluded(bundle: Bundle) -> tuple[GateReport, dict[str, HistoryEntry | None]]:
+    """Decide on what the bundle's files say, and write it beside them. Returns too what later sessions may know of it."""
+    report, entries = decided(bundle.root)
     for skill_report in report.skills:
         bundle.write(f"skills/{skill_report.slug}/gate-result.json", skill_report)
+    write_history(bundle, entries)
     bundle.write("report.json", report)
-    return report
+    return report, entries
 
 
 def make_plan(settings: Settings, world: World) -> SessionPlan:
@@ -162,6 +195,7 @@ def make_plan(settings: Settings, world: World) -> SessionPlan:
         findings=planned.findings,
         files={name: bundle.read_json(name) for name in names},
         usage=tuple(use.to_json() for use in planned.world.ledger.uses()),
+        cases=tuple(use.to_json() for use in planned.world.ledger.cases()),
         contents={
             file.sha256: file.data
             for skill in planned.plan.skills
@@ -191,6 +225,7 @@ def run_shard(settings: Settings, world: World, session: SessionPlan, shard: Sha
         count=shard.of,
         attempt=attempt,
         usage=world.ledger.uses(),
+        cases=world.ledger.cases(),
         sandbox=sandbox_text,
         notes=tuple(trouble.notes),
         findings=tuple(cache_findings(world)),
@@ -233,12 +268,15 @@ def merge(
             [*map(ModelUse.model_validate, session.usage), *(use for facts in merged.shards for use in facts.usage)]
         ),
         "; ".join(used),
+        summed_cases(
+            [*map(CaseUse.model_validate, session.cases), *(use for facts in merged.shards for use in facts.cases)]
+        ),
     )
     bundle.write(PLAN, {**plan_facts(session.plan), "harness": session.settings["harness"]})
     for name, value in session.files.items():
         bundle.write(name, value)
     write_facts(bundle, Redactor({}), session.whole(), trouble, told)
-    return _concluded(bundle)
+    return _concluded(bundle)[0]
 
 
 def _contracted(settings: Settings, world: World, intake: Intake, plan: Plan, bundle: Bundle) -> Plan:
@@ -289,9 +327,19 @@ def _measure(session: Session, skills: Sequence[SkillPlan]) -> None:
     for further in (fill, confirm):
         requests = [request for skill in skills for request in further(session, skill)]
         if requests:
-            session.world.progress.say(f"{len(requests)} further runs: {requests[0].purpose}")
+            session.world.progress.say(f"{counted(len(requests), 'further run')} {_WHY_FURTHER[requests[0].purpose]}")
             run_and_judge(session, requests)
     pairs = [(skill, case) for skill in skills for case in skill.cases]
     each(session, "comparing", pairs, lambda pair: layer3(session, *pair))
     judged = [(skill, run) for skill in skills for case in case_records(session, skill) for run in case.runs]
-    each(session, "discussing", judged, lambda item: discuss(session, *item))
+    chain = _chain_of_discussions(session, judged)
+    each(session, "discussing", judged, lambda item: discuss(session, *item), chain=chain)
+
+
+def _chain_of_discussions(
+    session: Session, judged: Sequence[tuple[SkillPlan, JudgedRun]]
+) -> Callable[[tuple[SkillPlan, JudgedRun]], str | None]:
+    counts = Counter(run.record.key.case for _, run in judged)
+    most = most_calls_to_discuss(session.settings)
+    tight = {case for case, count in counts.items() if session.in_order(case, count * most)}
+    return lambda item: item[1].record.key.case if item[1].record.key.case in tight else None

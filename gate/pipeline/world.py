@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gate import __version__
 from gate.domain.base import NotRun, Value
-from gate.domain.chat import Role
+from gate.domain.chat import Role, TokenUsage
 from gate.domain.plan import (
     CasePlan,
     Plan,
@@ -34,6 +34,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 NO_SANDBOX = "none: nothing had to be run"
+_LONG_CALL = TokenUsage(input_tokens=5_000, output_tokens=500)
+"""Twice what the estimate of a plan takes for a usual one."""
 CANCEL_SECONDS = 3.0
 """After a signal: how long runs may take to write down that they were cancelled."""
 
@@ -97,9 +99,9 @@ class Trouble:
             self.errors.setdefault(slug, set()).add(text)
 
     def budget(self, slug: str, text: str) -> None:
-        """The first cap that one skill ran into."""
+        """A cap that one skill ran into; of several the first by its text is kept, whichever came first."""
         with self.lock:
-            self.over_budget.setdefault(slug, text)
+            self.over_budget[slug] = min(text, self.over_budget.get(slug, text))
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,32 @@ class Session:
     agent: Agent | None = None
     """The agent program that runs the cases; None: the built-in loop."""
 
+    @property
+    def harness(self) -> str:
+        """Who runs the cases, with its version."""
+        return self.agent.program.text if self.agent else f"loop {__version__}"
+
     def around(self, request: RunRequest) -> Around:
         """What a run depends on beside its request."""
         return Around(
             model=self.models.of(Role.EXECUTOR).name,
-            harness=self.agent.program.text if self.agent else f"loop {__version__}",
+            harness=self.harness,
             image=self.images[request.key.skill_path],
             sandbox=self.settings.sandbox,
         )
+
+    def in_order(self, case: str, calls: int) -> bool:
+        """Whether so many further calls of a case (``case_label``) could reach the end of its share.
+
+        Then they are made one after the other in the plan's order: so that it is always the same call that is stopped,
+        however many jobs and shards there are. What a call costs is a guess on the high side, the number of calls is none.
+        """
+        ledger = self.world.ledger
+        left = ledger.left(case)
+        if left is None:
+            return False
+        price = ledger.price_of(self.models.of(Role.EXECUTOR).name, _LONG_CALL) or 0.0
+        return calls > left.calls or calls * price > left.usd
 
     def settle(self, prefix: str, *, keep: bool) -> None:
         """Keep the judges' replies to calls of this label for later sessions, or forget them."""
@@ -159,11 +179,29 @@ def guarded(session: Session, slug: str, step: Callable[[], R]) -> R | NotRun:
         return NotRun(not_run=error.message)
 
 
-def each(session: Session, what: str, items: Sequence[T], step: Callable[[T], None]) -> None:
-    """Do a step for every item, ``jobs`` at a time; the first error stops the rest and is raised."""
+def each(
+    session: Session,
+    what: str,
+    items: Sequence[T],
+    step: Callable[[T], None],
+    *,
+    chain: Callable[[T], str | None] = lambda item: None,
+) -> None:
+    """Do a step for every item, ``jobs`` at a time; the first error stops the rest and is raised.
+
+    Items with one ``chain`` are done one after the other, in their order; None: with no other.
+    """
     session.world.progress.step(what, len(items))
+    chains: dict[object, list[T]] = {}
+    for item in items:
+        chains.setdefault(chain(item) or object(), []).append(item)
+
+    def work(own: list[T]) -> None:
+        for item in own:
+            _unless_cancelled(session, step, item)
+
     with ThreadPoolExecutor(max_workers=session.settings.jobs) as pool:
-        futures = [pool.submit(_unless_cancelled, session, step, item) for item in items]
+        futures = [pool.submit(work, own) for own in chains.values()]
         try:
             for future in futures:
                 future.result()

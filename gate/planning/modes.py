@@ -48,7 +48,8 @@ RULES: dict[Mode, ModeRule] = {
     Mode.FULL: ModeRule(
         dict.fromkeys(Arm, 3), None, True, True, True, "always", optional_arms=True, twins=True, discussion="all"
     ),
-    Mode.REGRESSION: ModeRule({Arm.WITH_SKILL: 2}, None, True, False, False, "never", triggers=False),
+    # Filled as ``standard`` is, so that its cases are decided by the rule that decided what it is held against.
+    Mode.REGRESSION: ModeRule({Arm.WITH_SKILL: 2}, 3, True, False, False, "never", triggers=False),
 }
 
 
@@ -76,7 +77,10 @@ def arms_of(mode: Mode, *, self_generated: bool, placebo: bool) -> tuple[Arm, ..
 def skips_baseline(mode: Mode, skill_type: SkillType) -> str | None:
     """Why a whole mode leaves the baseline out (origins 1.8), or None."""
     if Arm.WITHOUT_SKILL not in RULES[mode].runs:
-        return f"mode {mode.value} has no baseline"
+        # In this mode a baseline is what the default branch recorded, and "no baseline" would say that there is none.
+        return f"mode {mode.value} " + (
+            "makes no runs without the skill" if mode is Mode.REGRESSION else "has no baseline"
+        )
     if mode is Mode.QUICK and skill_type is SkillType.MCP_BASED:
         return "mode quick has no baseline for mcp_based skills"
     return None

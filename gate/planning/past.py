@@ -76,5 +76,5 @@ def expected(plan: Plan, past: Mapping[str, PastCost], settings: Settings) -> Ex
 def expected_words(found: Expected, plan: Plan) -> str:
     """One line before anything is spent."""
     by = f", {found.by_past} of the skills by what they needed the last time" if found.by_past else ""
-    worst = f"; at most {plan.worst_calls}" if plan.worst_calls else ""
+    worst = f"; at most {plan.worst_calls:,} calls" if plan.worst_calls else ""
     return f"estimate: about {found.calls} model calls and {found.tokens:,} tokens{by}{worst}"

@@ -9,6 +9,7 @@ from gate.domain.chat import Role
 from gate.domain.contract import MAX_REVIEW_ROUNDS
 from gate.domain.findings import Finding, Level
 from gate.domain.intake import Intake, SkillIntake
+from gate.domain.numbers import counted
 from gate.domain.plan import (
     OPTIONAL_ARMS,
     SUITE_REMOVAL,
@@ -77,10 +78,11 @@ def plan_session(intake: Intake, settings: Settings, *, session_id: str, run_dat
             measured += 1
             if measured > settings.policy.caps.skills_per_session:
                 cap = settings.policy.caps.skills_per_session
-                reason = f"over budget: only {cap} skills a session"
+                reason = f"over budget: only {counted(cap, 'skill')} a session"
                 skill = _static_only(skill, NotMeasuredCause.OVER_BUDGET, reason).model_copy(update={"cases": ()})
         skills.append(skill)
     notes = [note for found in intake.skills if (note := _left_out(found, settings.mode, session_id)) is not None]
+    notes += [note for found in intake.skills if (note := _not_golden(found, settings.mode)) is not None]
     notes += real_notes(skills, settings)
     notes += [
         f"{found.change.path}: nothing is run, as it is invalid whatever a run shows: {why}"
@@ -111,12 +113,44 @@ def _left_out(found: SkillIntake, mode: Mode, draw: str) -> str | None:
     if suite is None or not suite.triggers:
         return None
     if not _asks_triggers(suite, mode):
-        return f"{found.change.path}: mode {mode.value} does not ask its {len(suite.triggers)} trigger queries"
+        count = len(suite.triggers)
+        return f"{found.change.path}: mode {mode.value} does not ask its {counted(count, 'trigger query', 'trigger queries')}"
     every = {triggers.digest_of_query(item) for item in suite.triggers}
     asked = {case.digest for case, _ in _trigger_union(suite, found.base_suite, draw)} & every
     if asked == every:
         return None
-    return f"{found.change.path}: {len(asked)} of {len(every)} trigger queries are asked"
+    return f"{found.change.path}: {len(asked)} of {counted(len(every), 'trigger query', 'trigger queries')} are asked"
+
+
+GOLDEN = "golden"
+"""The tag of the cases that mode ``regression`` runs (origins 1.2)."""
+
+
+def is_golden(case: Case) -> bool:
+    """Whether the author marked a case as one that must never get worse (``tag: golden``)."""
+    return (case.tag or "").strip().casefold() == GOLDEN
+
+
+def _of_mode(
+    pairs: list[tuple[Case, Literal["both", "base", "head"]]], mode: Mode
+) -> tuple[list[tuple[Case, Literal["both", "base", "head"]]], str | None]:
+    """The cases that the mode runs; where it finds none, all of them and why they cannot run."""
+    if mode is not Mode.REGRESSION:
+        return pairs, None
+    golden = [(case, origin) for case, origin in pairs if is_golden(case)]
+    if golden or not pairs:
+        return golden, None
+    return pairs, f"mode regression runs the cases with tag: {GOLDEN}, and no case of this suite has it"
+
+
+def _not_golden(found: SkillIntake, mode: Mode) -> str | None:
+    """What is said where mode ``regression`` leaves cases out."""
+    if mode is not Mode.REGRESSION or found.suite is None:
+        return None
+    golden, total = sum(map(is_golden, found.suite.cases)), len(found.suite.cases)
+    if not golden or golden == total:
+        return None
+    return f"{found.change.path}: mode regression runs {golden} of {counted(total, 'case')}, those with tag: {GOLDEN}"
 
 
 def _asks_triggers(suite: Suite, mode: Mode) -> bool:
@@ -176,7 +210,7 @@ def _plan_skill(found: SkillIntake, settings: Settings, draw: str, *, doomed: bo
         reason = "no model key: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a model with --model"
         return _static_only(plan, NotMeasuredCause.NO_KEY, reason)
     blocked = blocked_reason(found.preflight, available)
-    pairs = _union(found.suite, found.base_suite)
+    pairs, ungolden = _of_mode(_union(found.suite, found.base_suite), settings.mode)
     if _asks_triggers(found.suite, settings.mode):
         pairs += _trigger_union(found.suite, found.base_suite, draw)
     pairs = _apart(pairs)
@@ -191,7 +225,7 @@ def _plan_skill(found: SkillIntake, settings: Settings, draw: str, *, doomed: bo
             skill_type,
             settings.mode,
             arms=arms,
-            blocked_by=_missing(found.head, case, found.suite) or blocked or real_refused(case, settings),
+            blocked_by=ungolden or _missing(found.head, case, found.suite) or blocked or real_refused(case, settings),
             ran_before=case.digest in before or (case.trigger is None and case.eval_id in before),
         )
         for case, origin in pairs
@@ -272,7 +306,11 @@ def _runnable(skill: Skill | None, suite: Suite | None, blocked: str | None, set
     if skill is None or suite is None or blocked is not None:
         return frozenset()
     cases = [
-        case for case in suite.cases if _missing(skill, case, suite) is None and real_refused(case, settings) is None
+        case
+        for case in suite.cases
+        if (settings.mode is not Mode.REGRESSION or is_golden(case))
+        and _missing(skill, case, suite) is None
+        and real_refused(case, settings) is None
     ]
     names = {case.eval_id for case in cases} | {case.digest for case in cases if case.digest}
     if _asks_triggers(suite, settings.mode):
@@ -433,6 +471,9 @@ def estimate(skills: list[SkillPlan], settings: Settings, *, worst: bool = False
             turns = sum(count * (steps if worst else max(2, steps // 2)) for count, steps in arms)
             again = 2 if worst else 1
             graded = runs * _grading_calls(len(case.case.expectations), settings, worst=worst)
+            if worst and rule.confirm and runs:
+                # The rows that a charge may rest on, asked again in the confirming run of head and of base.
+                graded += 2 * 2 * -(-len(case.case.expectations) // _GRADED_TOGETHER)
             pairs = max((count for count, _ in arms), default=0) if rule.all_pairs else 1
             compared = 2 * pairs * again * _comparators(settings) if case.compare is None and runs else 0
             analysed = again if compared and rule.analyzer != "never" else 0

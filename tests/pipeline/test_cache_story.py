@@ -19,6 +19,7 @@ from gate.evidence.cache import Cache, CacheScope, derive_key
 from gate.wiring import bind
 from reporters import render
 from tests.fakes.sandbox import ScriptedSandbox
+from tests.scripted.demo import LOCATION
 from tests.scripted.generic import scenario
 from tests.scripted.server import ScriptedServer
 from tests.story import git, make_repository
@@ -31,7 +32,7 @@ CASES: list[dict[str, Any]] = [
     {
         "id": f"case-{number}",
         "prompt": f"What is {number} and 2?",
-        "checks": [{"id": "named", "kind": "response_contains", "keyword": "Sums"}],
+        "checks": [{"id": "named", "kind": "response_contains", "keyword": "the part Sums"}],
         "expectations": [{"id": "e0", "text": 'The answer holds the word "Sums".'}],
     }
     for number in (1, 2, 3)
@@ -267,3 +268,26 @@ def test_the_default_branch_serves_pull_requests_and_not_the_other_way_round(tmp
         other = view(name)
         assert other.take_value("reply", "b" * 64, ChatReply) is None
         assert [problem.rule for problem in other.problems] == ["foreign"]
+
+
+def test_what_an_agent_says_before_it_has_read_its_skill_is_not_drawn_anew(tmp_path: Path) -> None:
+    """A push that changes the text of SKILL.md asks the same first question; another description asks another one."""
+
+    def turns(server: ScriptedServer, push: Push) -> tuple[int, int]:
+        """(first, later) questions of agents that are offered a skill."""
+        asked = [request for request in server.requests[-push.calls :] if LOCATION.search(request.system)]
+        return sum(request.turn == 0 for request in asked), sum(request.turn > 0 for request in asked)
+
+    with desk(tmp_path) as here:
+        assert turns(here.server, here.push()) == (9, 9), "three cases, two runs with the skill and one with its base"
+        here.change({PATH: SKILL.format(word="all of them up")})
+        text = here.push()
+        assert turns(here.server, text) == (0, 6), "what follows is asked anew, in a sandbox of now"
+        (executor,) = [use for use in text.report["usage"] if use["role"] == "executor"]
+        assert executor["remembered_calls"] == 6
+        events = [
+            line for path in text.bundle.rglob("with_skill/events.jsonl") for line in path.read_text().splitlines()
+        ]
+        assert sum('"remembered":true' in line for line in events) == 6, "the record says so"
+        here.change({PATH: SKILL.format(word="all of them up").replace("Adds numbers", "Sums numbers")})
+        assert turns(here.server, here.push()) == (6, 6)

@@ -30,6 +30,7 @@ from tests.scripted.server import ScriptedServer
 from tests.scripted.values import Request
 from tests.story import git, make_repository
 from tests.unit.execution.world import shell
+from tests.verdicts import verdict_bytes
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_a_run_that_was_changed_and_sealed_anew_is_made_again(tmp_path: Path, re
         resumed = session(repository, server, out)
         assert resumed.returncode == 0, resumed.stderr
         assert "continuing" in resumed.stderr
-        assert verdict_files(out) == verdict_files(whole)
+        assert verdict_bytes(out) == verdict_bytes(whole)
         assert not list(out.rglob("run-9"))
 
 

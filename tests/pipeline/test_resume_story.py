@@ -16,6 +16,7 @@ import pytest
 from tests.scripted.generic import scenario
 from tests.scripted.server import ScriptedServer
 from tests.story import gate_environment, make_repository
+from tests.verdicts import calls_said, verdict_bytes
 
 SKILL = "---\nname: sums\ndescription: Adds numbers. Use when somebody asks for a sum.\n---\n# Sums\n\nAdd {word}.\n"
 PATH = "skills/sums/SKILL.md"
@@ -24,7 +25,7 @@ CASES = [
     {
         "id": f"case-{number}",
         "prompt": f"What is {number} and 2?",
-        "checks": [{"id": "named", "kind": "response_contains", "keyword": "Sums"}],
+        "checks": [{"id": "named", "kind": "response_contains", "keyword": "the part Sums"}],
         "expectations": [{"id": "e0", "text": 'The answer holds the word "Sums".'}],
     }
     for number in (1, 2)
@@ -113,7 +114,7 @@ def test_a_session_killed_at_any_write_ends_with_the_bytes_of_an_undisturbed_one
         whole = session(repository, server, tmp_path / "whole")
         assert whole.returncode == 0, whole.stderr
         writes, asked = int(whole.stdout.split()[-1]), len(server.requests)
-        expected = verdict_files(tmp_path / "whole")
+        expected = verdict_bytes(tmp_path / "whole")
         assert writes > 40
         for moment in (*range(5, writes, max(1, writes // 4)), writes):
             before = len(server.requests)
@@ -123,10 +124,10 @@ def test_a_session_killed_at_any_write_ends_with_the_bytes_of_an_undisturbed_one
             resumed = session(repository, server, out)
             assert resumed.returncode == 0, resumed.stderr
             assert "continuing the session" in resumed.stderr
-            found = verdict_files(out)
-            for name, data in expected.items():
-                assert found[name].decode().splitlines() == data.decode().splitlines(), name
+            assert verdict_bytes(out) == expected
             assert not (out / ".journal").exists()
+            # Every request that reached the model is in the account, those under way when it was killed as well.
+            assert calls_said(out) >= len(server.requests) - before
             # Two workers can have asked and not yet written when the process died; nothing else is asked twice.
             assert len(server.requests) - before <= asked + 2
 

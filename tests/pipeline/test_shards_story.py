@@ -28,7 +28,7 @@ CASES = [
     {
         "id": f"case-{number}",
         "prompt": f"What is {number} and 2?",
-        "checks": [{"id": "named", "kind": "response_contains", "keyword": "Sums"}],
+        "checks": [{"id": "named", "kind": "response_contains", "keyword": "the part Sums"}],
         "expectations": [{"id": "e0", "text": 'The answer holds the word "Sums".'}],
     }
     for number in range(1, 4)

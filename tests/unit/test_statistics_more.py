@@ -175,3 +175,14 @@ def test_the_chance_of_any_false_block_stays_within_the_error_whatever_cases_the
                 blocked += math.comb(untied[index], lost) / 2 ** untied[index]
         none *= 1 - blocked
     assert 1 - none <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "low", "high"),
+    [((56, 70), (48, 80), 0.0524, 0.3339), ((9, 10), (3, 10), 0.1705, 0.8090), ((10, 10), (0, 10), 0.6075, 1.0)],
+)
+def test_the_difference_of_two_rates_as_newcombe_printed_it_in_1998(
+    first: tuple[int, int], second: tuple[int, int], low: float, high: float
+) -> None:
+    assert statistics.difference(first, second) == pytest.approx((low, high), abs=5e-5)
+    assert statistics.difference(second, first) == pytest.approx((-high, -low), abs=5e-5)

@@ -110,7 +110,7 @@ class AgentRun:
             return self._end(Outcome.BLOCKED, f"a case with {what} runs with the built-in loop only", None, 0)
         began = self._clock.monotonic_ms()
         with self._gateway.serve(
-            self._box, skill=self._request.key.slug, observer=self._talk, log=self._gateway_log, mcp=self._tools
+            self._box, label=self._request.key.label, observer=self._talk, log=self._gateway_log, mcp=self._tools
         ) as way:
             worker = threading.Thread(target=self._work, args=(way,), name="agent", daemon=True)
             worker.start()

@@ -44,8 +44,9 @@ def without_a_run(
     response: str | None = None,
     files: Mapping[str, bytes] | None = None,
     calls: Sequence[ToolCall] = (),
+    opened: bool = False,
 ) -> tuple[CheckResult, ...]:
-    """Every check of a case over a run that is made up: the fixture, with ``files`` written over it.
+    """Every check of a case over a run that is made up: the fixture, with ``files`` written over it; ``opened``: the skill was.
 
     With the response, the files and the calls of a reference solution, what does not pass is wrong with the check. Without
     them it is the agent that does nothing, and what passes is trivial. What needs an engine is ``infra``.
@@ -61,7 +62,9 @@ def without_a_run(
         calls=tuple(calls),
         response=response,
         files=tuple(_collected(path, data, before.get(path)) for path, data in sorted(after.items())),
-        metrics=Metrics(total_tool_calls=len(calls), input_tokens=0, output_tokens=0, total_tokens=0, cost_usd=0),
+        metrics=Metrics(
+            total_tool_calls=len(calls), input_tokens=0, output_tokens=0, total_tokens=0, cost_usd=0, activated=opened
+        ),
         usage=TokenUsage(),
         model="",
         image="",
@@ -129,7 +132,7 @@ def suite_trivia(suite: Suite, *, run_date: str, below: str = ".") -> tuple[Find
             said = f'answers "{found.null_agent}"' if found.null_agent else "answers nothing"
             findings.append(
                 Finding(
-                    rule="suite/null-agent-passes",
+                    rule="suite/idle-agent-passes",
                     level=Level.WARNING,
                     path=path,
                     line=case.line,

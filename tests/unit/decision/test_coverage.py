@@ -60,6 +60,14 @@ def test_coverage_is_unknown_where_no_case_names_a_rule_or_there_is_none() -> No
     assert coverage_of("Sort the table.", ["keep the header row"]) is None
 
 
+def test_a_killed_mutant_shows_that_a_rule_is_tested_although_nothing_names_it() -> None:
+    rules = rules_of(BODY)
+    covered = coverage_of(BODY, [None], killed=[rules[1].id])
+    assert covered is not None
+    assert covered.named == (rules[1],)
+    assert covered.unnamed == (rules[0], *rules[2:])
+
+
 def with_body(reference: str | None) -> tuple[str, ...]:
     record = skill_record(case_record(checks=[check("c1", rule_ref=reference)], head=["P", "P"]))
     head: Skill = skill().model_copy(update={"body": BODY, "body_line": 5})

@@ -7,7 +7,7 @@ import pytest
 from gate.domain.base import FallbackCount, NotRun
 from gate.domain.checks import ToolCallCount
 from gate.domain.findings import Finding, Level
-from gate.domain.judgement import Analysis, Grading, SkillLine, Suggestion, Winner
+from gate.domain.judgement import Analysis, GradeStatus, Grading, SkillLine, SpotCheck, Suggestion, Winner
 from gate.domain.plan import Arm, Enforce, Mode, NotMeasuredCause
 from gate.domain.report import CaseRecord, JudgedRun, Share, SkillRecord, State, Verdict
 from gate.domain.skill import ChangeKind
@@ -745,3 +745,36 @@ def test_a_case_report_says_why_and_where() -> None:
         "must check c1 \"response_contains: keyword 'total'\" passed in 1 of 3 with-runs",
         "run 3 with_skill: timeout: the run ended as timeout",
     )
+
+
+@pytest.mark.parametrize(
+    ("arm", "again", "verdict"),
+    [
+        (Arm.WITH_SKILL, GradeStatus.FAILED, Verdict.FAIL),
+        (Arm.WITH_SKILL, GradeStatus.UNGRADED, Verdict.FAIL),
+        (Arm.WITH_SKILL, GradeStatus.PASSED, Verdict.INCONCLUSIVE),
+        (Arm.BASE_SKILL, GradeStatus.PASSED, Verdict.FAIL),
+        (Arm.BASE_SKILL, GradeStatus.FAILED, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_a_flip_of_an_opinion_that_its_grader_takes_back_fails_nothing(
+    arm: Arm, again: GradeStatus, verdict: Verdict
+) -> None:
+    case = case_record(
+        "1", checks=[check("c1")], expectations=[expectation("e1")],
+        head=["PF", "PF", "PF", "PF+"], base=["PP", "PP", "PP", "PP+"],
+    )  # fmt: skip
+
+    def asked(run: JudgedRun) -> JudgedRun:
+        if run.record.purpose != "confirm" or run.record.key.arm is not arm:
+            return run
+        grading = run.judgement.grading
+        assert not isinstance(grading, NotRun)
+        check = SpotCheck(kind="again", expectation_id="e1", model_said=None, status=again)
+        judgement = run.judgement.model_copy(update={"grading": grading.model_copy(update={"spot_checks": (check,)})})
+        return run.model_copy(update={"judgement": judgement})
+
+    report = decide(skill_record(case.model_copy(update={"runs": tuple(map(asked, case.runs))})))
+    assert report.verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        assert "the grader said otherwise" in report.reasons[0]

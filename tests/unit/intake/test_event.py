@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gate.domain.event import DispatchEvent, OtherEvent, PullRequestEvent
+from gate.domain.event import DispatchEvent, HeadEvent, OtherEvent, PullRequestEvent
 from gate.errors import ConfigurationError
 from gate.intake.event import read_event
 
@@ -146,7 +146,7 @@ def test_a_dispatch_without_a_commit_is_said() -> None:
         read_event("workflow_dispatch", {"ref": "r", "repository": REPOSITORY}, {})
 
 
-@pytest.mark.parametrize("name", ["pull_request_target", "workflow_run", "issue_comment", "strange\n"])
+@pytest.mark.parametrize("name", ["pull_request_target", "issue_comment", "strange\n"])
 def test_any_other_event_is_only_named(name: str) -> None:
     assert read_event(name, {}, ENVIRON) == OtherEvent(name=name.strip())
 
@@ -154,3 +154,43 @@ def test_any_other_event_is_only_named(name: str) -> None:
 def test_no_event_is_no_job() -> None:
     with pytest.raises(ConfigurationError, match="GITHUB_EVENT_NAME"):
         read_event("", {}, {})
+
+
+ABOUT = {"head_sha": "a" * 40, "name": "skill-gate report"}
+
+
+@pytest.mark.parametrize("name", ["check_run", "check_suite"])
+def test_a_check_that_is_asked_for_again_names_its_head(name: str) -> None:
+    event = read_event(name, {"action": "rerequested", name: ABOUT, "repository": REPOSITORY}, ENVIRON)
+    assert isinstance(event, HeadEvent)
+    assert (event.head_sha, event.second_stage) == ("a" * 40, False)
+    assert event.check == ("skill-gate report" if name == "check_run" else "")
+    other = read_event(name, {"action": "completed", name: ABOUT, "repository": REPOSITORY}, ENVIRON)
+    assert isinstance(other, OtherEvent)
+    assert "not asked for again" in other.because
+
+
+@pytest.mark.parametrize(("owner", "known"), [({"id": 5}, 5), (None, None)])
+def test_a_second_stage_takes_from_the_first_only_whose_commit_it_was(owner: object, known: int | None) -> None:
+    run = {"event": "pull_request", "head_sha": "a" * 40, "head_repository": owner, "pull_requests": [{"number": 666}]}
+    event = read_event("workflow_run", {"action": "completed", "workflow_run": run, "repository": REPOSITORY}, ENVIRON)
+    assert isinstance(event, HeadEvent)
+    assert event.second_stage
+    assert event.head_repository_id == known
+    assert "666" not in event.model_dump_json()
+
+
+@pytest.mark.parametrize(("action", "cause"), [("requested", "pull_request"), ("completed", "push")])
+def test_a_second_stage_after_anything_else_is_nothing(action: str, cause: str) -> None:
+    run = {"event": cause, "head_sha": "a" * 40}
+    event = read_event("workflow_run", {"action": action, "workflow_run": run, "repository": REPOSITORY}, ENVIRON)
+    assert isinstance(event, OtherEvent)
+    assert event.because
+
+
+@pytest.mark.parametrize("name", ["check_run", "workflow_run"])
+def test_a_head_that_is_no_commit_is_an_error_that_names_the_field(name: str) -> None:
+    about = {**ABOUT, "head_sha": "main", "event": "pull_request"}
+    action = "completed" if name == "workflow_run" else "rerequested"
+    with pytest.raises(ConfigurationError, match=f"{name}.head_sha"):
+        read_event(name, {"action": action, name: about, "repository": REPOSITORY}, ENVIRON)

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from gate.domain.chat import Role
 from gate.domain.plan import Enforce, Mode
+from gate.domain.report import Language
 from gate.intake.policy import parse_policy
 from gate.settings import (
     LEVELS,
@@ -41,6 +42,7 @@ BASE = Policy(
     self_generated=True,
     placebo=True,
     harness="codex",
+    service_url="https://gate.example",
 )
 LOOSER: dict[str, list[Any]] = {
     "mode": [Mode.QUICK, Mode.SMOKE, Mode.REGRESSION],
@@ -68,6 +70,8 @@ LOOSER: dict[str, list[Any]] = {
     "harness": ["loop", "claude-code", "command"],
     "command": [{"run": ["my-own-agent"]}],
     "report_url": ["https://elsewhere.example/report.html"],
+    "service_url": ["https://elsewhere.example", "https://gate.example.evil.example"],
+    "service_keys": [("A" * 43,)],
     "skills": [{"**": {"manifest_errors": "warn"}}],
     "contract": ["on"],
     "contract_plan": ["all_arms"],
@@ -86,6 +90,8 @@ LOOSER: dict[str, list[Any]] = {
     "discussion_rounds": [1],
     "mcp_real": [{"crm": {"url": "https://elsewhere.example/mcp", "tools": ["find"]}}],
 }
+FREE = {"language": Language.ZH}
+"""They decide nothing, so nothing of them is looser."""
 LOOSER_THRESHOLDS = {"threshold": 0.79, "release_delta": 0.16, "finished_share": 0.1, "graded_share": 0.5}
 STRICTER: dict[str, list[Any]] = {
     "mode": [Mode.STANDARD, Mode.FULL],
@@ -94,6 +100,7 @@ STRICTER: dict[str, list[Any]] = {
     "models": [{Role.GRADER: "openai:big"}],
     "image": ["image@sha256:1"],
     "harness": ["codex"],
+    "service_url": ["https://gate.example"],
     "manifest_errors": ["block"],
     "require_layer3": [True],
     "require_signed": [True],
@@ -106,7 +113,7 @@ CASES = [(key, value) for key, values in LOOSER.items() for value in values]
 def test_every_key_of_the_policy_declares_its_strict_direction(model: type[BaseModel]) -> None:
     for key in model.model_fields:
         assert strict_direction(model, key).way in Way, key
-    assert set(LOOSER) | {"thresholds"} == set(Policy.model_fields), "a key without a test of its direction"
+    assert set(LOOSER) | {"thresholds"} | set(FREE) == set(Policy.model_fields), "a key without a test of its direction"
     assert set(LOOSER_THRESHOLDS) == set(STRICTER_THRESHOLDS) == set(Thresholds.model_fields)
 
 
@@ -116,6 +123,13 @@ def test_a_pull_request_that_tries_to_loosen_a_key_is_ignored_and_listed(key: st
     assert policy == BASE
     assert [(item.key, item.given) for item in dropped] == [(key, value)]
     assert dropped[0].why
+
+
+@pytest.mark.parametrize(("key", "value"), list(FREE.items()))
+def test_what_decides_nothing_is_free(key: str, value: Any) -> None:
+    policy, dropped = tightened(BASE, {key: value})
+    assert getattr(policy, key) == value
+    assert dropped == ()
 
 
 @pytest.mark.parametrize(("key", "value"), list(LOOSER_THRESHOLDS.items()))

@@ -115,5 +115,5 @@ def test_findings_name_the_case_its_checks_and_its_line() -> None:
     notice, warning = suite_trivia(suite, run_date=DAY)
     assert (notice.rule, notice.level, notice.line) == ("suite/trivial-check", Level.NOTICE, 7)
     assert 'case "one": trivial on the untouched fixture, without a response: c1 (file_absent)' in notice.message
-    assert (warning.rule, warning.level) == ("suite/null-agent-passes", Level.WARNING)
+    assert (warning.rule, warning.level) == ("suite/idle-agent-passes", Level.WARNING)
     assert 'case "two": an agent that does nothing and answers nothing passes every check of it' in warning.message

@@ -9,6 +9,7 @@ import pytest
 from gate.domain.chat import ChatRequest, Role
 from gate.domain.evidence import RunRecord
 from gate.domain.judgement import GradeStatus, Grading
+from gate.domain.plan import Arm
 from gate.domain.suite import Case, McpServer, McpTool
 from gate.errors import ModelError
 from gate.evidence.bundle import load_blocks
@@ -500,3 +501,59 @@ def test_a_stored_pass_that_nobody_asked_without_what_speaks_is_named(tmp_path: 
     assert len(fewer) < len(grading.spot_checks)
     (problem,) = recheck_grading(grading.model_copy(update={"spot_checks": fewer}), case, record, tmp_path)
     assert "without what speaks to a judge" in problem
+
+
+def of_the_confirm_stage(root: Path, arm: Arm) -> RunRecord:
+    """A run whose record says so: what is sealed stays as it is."""
+    return a_run(root, arm=arm).model_copy(update={"purpose": "confirm"})
+
+
+@pytest.mark.parametrize(
+    ("arm", "first", "asked"),
+    [
+        (Arm.WITH_SKILL, "fail", True),
+        (Arm.WITH_SKILL, "pass", False),
+        (Arm.BASE_SKILL, "pass", True),
+        (Arm.BASE_SKILL, "fail", False),
+        (Arm.WITHOUT_SKILL, "fail", False),
+    ],
+)
+@pytest.mark.parametrize("changes_its_mind", [False, True])
+def test_of_a_confirming_run_what_a_charge_may_rest_on_is_asked_again_and_no_row_changes(
+    tmp_path: Path, arm: Arm, first: str, asked: bool, changes_its_mind: bool
+) -> None:
+    other = {"pass": "fail", "fail": "pass"}[first]
+
+    def reply(request: ChatRequest) -> str:
+        said = other if changes_its_mind and request.label.endswith("/confirm") else first
+        answers = {TOTAL: row("", said, ("B001:1", "the total is 1250"))}
+        return graded([answer_one(item, request, answers) for item in rows_of(request)])
+
+    grading, grader, _ = graded_twice(tmp_path, of_the_confirm_stage(tmp_path, arm), reply)
+    assert [request.label.rsplit("/", 1)[-1] for request in grader.requests] == ["grade-1", *["confirm"] * asked]
+    status = {"pass": PASSED, "fail": FAILED}
+    assert grading.rows[0].status is status[first]
+    again = [check.status for check in grading.spot_checks if check.kind == "again"]
+    assert again == [status[other if changes_its_mind else first]] * asked
+
+
+def test_a_grader_that_does_not_answer_again_leaves_its_first_word(tmp_path: Path) -> None:
+    def reply(request: ChatRequest) -> str | ModelError:
+        if request.label.endswith("/confirm"):
+            return ModelError("It does not answer.", kind="timeout", remedy="")
+        return graded([answer_one(item, request, {TOTAL: row("", "fail")}) for item in rows_of(request)])
+
+    grading, _, _ = graded_twice(tmp_path, of_the_confirm_stage(tmp_path, Arm.WITH_SKILL), reply)
+    assert grading.rows[0].status is FAILED
+    assert grading.spot_checks == ()
+
+
+def test_a_second_word_that_the_rules_do_not_give_is_found(tmp_path: Path) -> None:
+    record = of_the_confirm_stage(tmp_path, Arm.WITH_SKILL)
+    answers = {TOTAL: row("", "fail")}
+    grading, _, _ = graded_twice(
+        tmp_path, record, lambda request: graded([answer_one(item, request, answers) for item in rows_of(request)])
+    )
+    (check,) = grading.spot_checks
+    forged = grading.model_copy(update={"spot_checks": (check.model_copy(update={"status": PASSED}),)})
+    assert recheck_grading(forged, expecting(TOTAL), record, tmp_path)

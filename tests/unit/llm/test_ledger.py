@@ -173,8 +173,29 @@ def test_a_call_of_unknown_usage_counts_against_the_caps_like_the_dearest_known_
 def test_calls_under_way_count_against_the_money_too() -> None:
     ledger = Ledger(Caps(usd_per_skill=0.03), cents)
     ledger.charge(Role.EXECUTOR, "s", say("x", usage=CHEAP), "priced:one")
-    with ledger.reserved("s"):
+    with ledger.reserved(Role.EXECUTOR, "s", "priced:one"):
         ledger.check("s")
-        with ledger.reserved("s"), pytest.raises(BudgetError, match="may cost"):
+        with ledger.reserved(Role.EXECUTOR, "s", "priced:one"), pytest.raises(BudgetError, match="may cost"):
             ledger.check("s")
     ledger.check("s")
+
+
+@pytest.mark.requirements("R139")
+def test_every_case_has_an_account_over_all_roles_with_its_failures() -> None:
+    ledger = Ledger(Caps(), cents)
+    ledger.charge(Role.EXECUTOR, "skill-a/eval-1/run-1/with_skill/turn-1", say("x", usage=CHEAP), "priced:one")
+    ledger.charge(Role.GRADER, "skill-a/eval-1/run-1/with_skill/grade-1", say("x", usage=CHEAP), "priced:two")
+    ledger.failed(Role.GRADER, "skill-a/eval-2/run-1/with_skill/grade-1", "priced:two")
+
+    one, other = ledger.cases()
+    assert (one.case, one.calls, one.failed_calls, one.input_tokens, one.cost_usd) == (
+        "skill-a/eval-1",
+        2,
+        0,
+        2000,
+        0.02,
+    )
+    # What a failed call generated is unknown, and unknown is never zero.
+    assert (other.case, other.calls, other.failed_calls, other.input_tokens, other.cost_usd) == (
+        "skill-a/eval-2", 1, 1, None, None,
+    )  # fmt: skip

@@ -199,3 +199,27 @@ def test_trigger_queries_are_planned_with_one_run_and_none_without_the_skill() -
     alone = the_skill(planned(a_skill_intake(suite=suite.model_copy(update={"cases": ()})), mode=Mode.SMOKE))
     asked = [case for case in alone.cases if case.case.trigger is not None]
     assert [case.arm(Arm.WITH_SKILL).runs for case in asked] == [1, 1]  # type: ignore[union-attr]
+
+
+def test_regression_runs_the_golden_cases_of_both_suites_and_no_other() -> None:
+    golden, plain = a_case("one", tag="Golden "), a_case("two")
+    base = a_suite(golden, plain)
+    head = a_suite(golden.model_copy(update={"tag": None, "digest": "changed"}), plain)
+    plan = planned(a_skill_intake(suite=head, base_suite=base), mode=Mode.REGRESSION)
+    cases = the_skill(plan).cases
+    # Who takes the tag away does not take the case away: the base suite has it still.
+    runs = [arm.runs for case in cases if (arm := case.arm(Arm.WITH_SKILL)) is not None]
+    assert [(case.case.eval_id, case.origin) for case in cases] == [("one@base", "base")]
+    assert runs == [2]
+    plan = planned(a_skill_intake(suite=base, base_suite=base), mode=Mode.REGRESSION)
+    assert plan.notes == ("skills/sums: mode regression runs 1 of 2 cases, those with tag: golden",)
+
+
+def test_regression_without_a_golden_case_is_blocked_and_that_is_not_the_change_s_doing() -> None:
+    suite = a_suite(a_case("one"))
+    plan = planned(a_skill_intake(suite=suite, base_suite=suite), mode=Mode.REGRESSION)
+    skill = the_skill(plan)
+    assert "no case of this suite has it" in str(skill.cases[0].blocked)
+    assert not skill.cases[0].blocked_by_change
+    assert not skill.base_runnable
+    assert planned_requests(plan) == []
