@@ -7,6 +7,8 @@ Only objects come: no tags, no submodules, no hooks, no configuration of the oth
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -14,7 +16,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -55,17 +57,113 @@ def fetch_pull_request(
     timeout_s: float = FETCH_SECONDS,
     cancelled: threading.Event | None = None,
 ) -> None:
-    """Fetch head and base branch of a pull request from ``source`` (an address, or a folder with ``file`` allowed).
+    """Fetch head and base branch of a pull request: see ``fetch_commits``."""
+    fetch_commits(
+        folder,
+        source,
+        event.base_ref,
+        {str(event.number): event.head_sha},
+        token=token,
+        protocols=protocols,
+        timeout_s=timeout_s,
+        cancelled=cancelled,
+    )
 
-    ``folder``: the bare repository, made where it is not there. ``token``: for https only; it is in no argument and no
-    file. Raises RepositoryError with git's last words, Cancelled where ``cancelled`` is set meanwhile.
+
+def fetch_commits(
+    folder: Path,
+    source: str,
+    branch: str,
+    commits: Mapping[str, str],
+    *,
+    token: SecretStr | None = None,
+    protocols: Sequence[str] = ("https",),
+    timeout_s: float = FETCH_SECONDS,
+    cancelled: threading.Event | None = None,
+) -> None:
+    """Fetch a branch and exact commits from ``source`` (an address, or a folder with ``file`` allowed).
+
+    ``folder``: the bare repository, made where it is not there; of several fetches into it one waits for the other.
+    ``branch``: without ``refs/heads/``. ``commits``: commit ids by the name under which they are kept. ``token``: for https
+    only; it is in no argument and no file. Raises RepositoryError with git's last words, Cancelled where ``cancelled`` is
+    set meanwhile.
     """
     stop = cancelled or threading.Event()
+    environment = _prepared(source, token, protocols)
+    with _alone(folder, stop):
+        _fetch_into(folder, source, branch, commits, environment, timeout_s=timeout_s, stop=stop)
+
+
+def tip_of(
+    source: str,
+    name: str = "HEAD",
+    *,
+    token: SecretStr | None = None,
+    protocols: Sequence[str] = ("https",),
+    cancelled: threading.Event | None = None,
+) -> tuple[str, str]:
+    """(full name, commit id) of what ``source`` calls so; of HEAD the name is that of the default branch.
+
+    ``name``: HEAD, or a full name (``refs/heads/main``, ``refs/tags/v1``; of an annotated tag its commit). Raises as
+    ``fetch_commits``, also where there is no such name.
+    """
+    stop = cancelled or threading.Event()
+    environment = _prepared(source, token, protocols)
+    arguments = ["ls-remote", "--symref", "--quiet", "--end-of-options", source, name, f"{name}^{{}}"]
+    full, found = name, ""
+    for line in _git(Path("/"), arguments, environment, 60.0, stop).splitlines():
+        value, _, about = line.partition("\t")
+        if value.startswith("ref: ") and about == name:
+            full = value.removeprefix("ref: ")
+        elif about == f"{name}^{{}}" or (about == name and not found):
+            found = value
+    if not found or full == "HEAD":
+        raise RepositoryError(
+            f"The repository has no {name}."
+            if not found
+            else "The repository does not say which branch is its default.",
+            remedy="Name a branch or tag that is there; of a mirror, let HEAD name the default branch.",
+        )
+    return full, found
+
+
+def _prepared(source: str, token: SecretStr | None, protocols: Sequence[str]) -> dict[str, str]:
     if shutil.which("git") is None:
         raise RepositoryError("The git program was not found.", remedy="Install git.")
-    environment = _environment(source, token, protocols)
+    return _environment(source, token, protocols)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, stop: threading.Event) -> Iterator[None]:
+    """Two fetches at a time would find each other's locks on the same branch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if stop.wait(_LOOK_SECONDS):
+                    raise Cancelled("The commits were being fetched.") from None
+            except OSError:
+                break  # a file system without locks
+        yield
+    finally:
+        os.close(handle)
+
+
+def _fetch_into(
+    folder: Path,
+    source: str,
+    branch: str,
+    commits: Mapping[str, str],
+    environment: Mapping[str, str],
+    *,
+    timeout_s: float,
+    stop: threading.Event,
+) -> None:
     if not (folder / "HEAD").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
         _git(
             folder,
             ["init", "--quiet", "--bare", "--template=", "--initial-branch=main", "."],
@@ -73,14 +171,14 @@ def fetch_pull_request(
             timeout_s,
             stop,
         )
-    branch = f"refs/heads/{event.base_ref}"
     _git(
         folder,
         [
             "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head",
-            "--force", "--end-of-options", source, f"{branch}:refs/remotes/origin/{event.base_ref}",
-            # Kept by a name, so that a later clean-up of git does not take it for left over.
-            f"{event.head_sha}:refs/skill-gate/{event.number}",
+            "--force", "--end-of-options", source,
+            f"refs/heads/{branch}:refs/remotes/origin/{branch}",
+            # Kept by a name, so that a later clean-up of git does not take them for left over.
+            *(f"{commit}:refs/skill-gate/{name}" for name, commit in commits.items()),
         ],
         environment,
         timeout_s,
@@ -127,20 +225,20 @@ def _numbered(settings: Sequence[tuple[str, str]]) -> Mapping[str, str]:
 
 def _git(
     folder: Path, arguments: Sequence[str], environment: Mapping[str, str], timeout_s: float, stop: threading.Event
-) -> None:
+) -> str:
     until = time.monotonic() + timeout_s
     with subprocess.Popen(
         ["git", "--no-pager", *arguments],
         cwd=folder,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     ) as process:
         while True:
             try:
-                _, errors = process.communicate(timeout=_LOOK_SECONDS)
+                output, errors = process.communicate(timeout=_LOOK_SECONDS)
                 break
             except subprocess.TimeoutExpired:
                 late = time.monotonic() > until
@@ -159,3 +257,4 @@ def _git(
             f"git {arguments[0]} failed: {lines[-1] if lines else 'no message'}",
             remedy="Check that the token may read the repository, or that the mirror is up to date.",
         )
+    return output.decode("utf-8", "replace")

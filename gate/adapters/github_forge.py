@@ -15,7 +15,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,13 +25,18 @@ from pydantic import SecretStr
 
 from gate.adapters.model_calls import clean, plain
 from gate.domain.forge import (
+    ANNOTATIONS_PER_REQUEST,
     CHANGED_FILES_CAP,
     COMMENT_CHARACTERS,
+    Annotation,
     ChangedFile,
     ChangedFiles,
+    CheckOutput,
+    CheckRun,
     Comment,
     CommentWrite,
     CommitStatus,
+    Conclusion,
     Permission,
     PullRequest,
     Tree,
@@ -157,6 +162,14 @@ class GitHubForge:
         """See Forge."""
         return self.pull_request(number).head_sha == sha
 
+    def pull_requests_at(self, sha: str) -> tuple[PullRequest, ...]:
+        """See Forge. By the list of all open ones: asked for a commit, GitHub leaves out those from forks."""
+        call = self._begin(f"find the pull request of {sha[:12]}")
+        rows = self._pages(call, f"{self._repo}/pulls", key="number", more={"state": "open"})
+        numbers = sorted(row["number"] for row in rows if _field(_field(row, "head"), "sha") == sha)
+        found = (self._pull(call, number) for number in numbers)
+        return tuple(one for one in found if one.head_sha == sha and one.state == "open")
+
     def changed_files(self, number: int) -> ChangedFiles:
         """See Forge. The pull request is read before and after, so that files of two heads are never taken for one."""
         call = self._begin(f"list the files of pull request {number}")
@@ -211,6 +224,38 @@ class GitHubForge:
         path = f"{self._repo}/commits/{quote(sha, safe='')}/status"  # holds the newest of each context
         found = [_read(_status, row) for row in self._pages(call, path, key="id", inside="statuses")]
         return next((one for one in found if one.context.casefold() == context.casefold()), None)
+
+    def start_check(self, sha: str, name: str, details_url: str = "") -> CheckRun:
+        """See Forge. Where a reply is lost a second one of the name may be made: the newest is the one that counts."""
+        call = self._begin(f"begin the check {name!r} of {sha[:12]}")
+        body = {"name": name, "head_sha": sha, "status": "in_progress"}
+        if details_url:
+            body["details_url"] = details_url
+        return _read(_check_run, self._ask(call, "POST", f"{self._repo}/check-runs", body))
+
+    def end_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> CheckRun:
+        """See Forge. After a reply that was lost the check is asked how many annotations it has."""
+        call = self._begin(f"complete the check {check_id}")
+        path = f"{self._repo}/check-runs/{check_id}"
+        text: dict[str, Any] = {"title": clean(output.title), "summary": clean(output.summary)}
+        sent, body = 0, {"status": "completed", "conclusion": conclusion}
+        while True:
+            part = output.annotations[sent : sent + ANNOTATIONS_PER_REQUEST]
+            try:
+                made = self._once(call, "PATCH", path, {**body, "output": text | {"annotations": _annotations(part)}})
+            except _FailedError as failed:
+                call.wait_or_raise(failed)
+                made = self._ask(call, "GET", path)
+                if _read(_check_run, made).annotations < sent + len(part) or made.get("status") != "completed":
+                    continue
+            sent, body = sent + len(part), {}
+            if sent >= len(output.annotations):
+                return _read(_check_run, made)
+
+    def check(self, check_id: int) -> CheckRun:
+        """See Forge."""
+        call = self._begin(f"read the check {check_id}")
+        return _read(_check_run, self._ask(call, "GET", f"{self._repo}/check-runs/{check_id}"))
 
     def permission_of(self, user: str) -> Permission:
         """See Forge. The old field ``permission`` calls maintain write, so roles and their flags are read as well."""
@@ -348,26 +393,33 @@ class GitHubForge:
                 raise
 
     def _pages(
-        self, call: _Call, path: str, *, key: str, inside: str = "", most: int | None = None
+        self,
+        call: _Call,
+        path: str,
+        *,
+        key: str,
+        inside: str = "",
+        most: int | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
         """All rows of a list, in its order.
 
         The list ends where GitHub names no next page. Rows that were seen before (``key``) mean that pages are ignored
         on the way, as a redirection does it; the list would then be taken for whole, so that is an error. ``inside``:
-        the field that holds the list, where the page is an object.
+        the field that holds the list, where the page is an object. ``more``: of the query.
         """
         rows: list[dict[str, Any]] = []
         seen: set[Any] = set()
         for page in range(1, _MOST_PAGES + 1):
-            headers, data = self._reply(call, "GET", path, query={"per_page": PAGE, "page": page})
+            headers, data = self._reply(call, "GET", path, query={**(more or {}), "per_page": PAGE, "page": page})
             found = _list(_field(data, inside) if inside else data)
             keys = [_field(row, key) for row in found]
             if page > 1 and found and seen.issuperset(keys):
                 raise _unreadable("the same page again")
             rows += [row for row, one in zip(found, keys, strict=True) if one not in seen]
             seen.update(keys)
-            more = 'rel="next"' in str(headers.get("link", ""))
-            if not more or not found or (most is not None and len(rows) >= most):
+            goes_on = 'rel="next"' in str(headers.get("link", ""))
+            if not goes_on or not found or (most is not None and len(rows) >= most):
                 return rows
         raise _unreadable(f"a list of more than {_MOST_PAGES} pages")
 
@@ -577,7 +629,7 @@ def _within(seconds: float, ask: Callable[[], Any]) -> Any:
 
 _REMEDIES = {
     "permission": "Check the token and the job's permissions: pull-requests: write for the comment, statuses: write for "
-    "the status. Pull requests from forks and from Dependabot only get a token that reads.",
+    "the status, checks: write for the check. Pull requests from forks and from Dependabot only get a token that reads.",
     "not_found": "Check the repository's name, and that the token may see it: GitHub calls hidden what it does not show.",
     "rate_limit": "Run this job again in some minutes.",
     "validation": "This is a fault of the gate or a limit of GitHub: please report it with this message.",
@@ -764,6 +816,31 @@ def _status(row: dict[str, Any]) -> CommitStatus:
         state=State(_field(row, "state")),
         description=row.get("description") or "",
         target_url=row.get("target_url") or "",
+    )
+
+
+def _annotations(found: Sequence[Annotation]) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": clean(one.path),
+            "start_line": one.line,
+            "end_line": one.line,
+            "annotation_level": one.level,
+            "title": clean(one.title),
+            "message": clean(one.message),
+        }
+        for one in found
+    ]
+
+
+def _check_run(row: dict[str, Any]) -> CheckRun:
+    output = row.get("output")
+    return CheckRun(
+        id=_field(row, "id"),
+        name=_field(row, "name"),
+        completed=_field(row, "status") == "completed",
+        conclusion=row.get("conclusion") or "",
+        annotations=(output.get("annotations_count") or 0) if isinstance(output, dict) else 0,
     )
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
+from gate.adapters.pace import PATIENCE_S, TOO_MANY, Pace
 from gate.domain.base import digest_of, sha256_hex
 from gate.domain.chat import ChatReply, Message, ToolSpec, ToolUse
 from gate.errors import GateError, ModelError
@@ -68,14 +69,34 @@ class Failed(Exception):  # noqa: N818 - internal: becomes a ModelError, a retry
         """The parameter that a 400 or 422 names, where the provider has a field for it."""
         self.maybe_billed = maybe_billed
 
+    @property
+    def too_many(self) -> bool:
+        """Whether it was refused for its rate; an account without credit is another matter."""
+        return self.status in TOO_MANY and self.kind == "overload"
+
 
 @dataclass
 class Retry:
     """How long to wait between tries. ``sleep`` and ``jitter`` are arguments so that tests and replays need no time."""
 
     tries: int = TRIES
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], object] = time.sleep
+    """Returns True where the session is to end: then nothing is tried again."""
     jitter: Callable[[], float] = random.random  # of a waiting time; decides nothing else
+    pace: Pace | None = None
+    """Of the account; with it a request that was refused for its rate is put off, and is no try that counts."""
+
+    def waits(self, failed: Failed, *, counted: int, refused: int, waited_s: float) -> float | None:
+        """Seconds before the next try; None: none is made.
+
+        ``counted``: tries so far that count, ``refused``: refusals of a rate that do not, ``waited_s``: all waits so far.
+        """
+        if failed.retry_after_s is not None and failed.retry_after_s > _LONGEST_WAIT_S:
+            return None
+        wait = self.wait_s(max(1, counted + refused), failed)
+        if self.pace is not None and failed.too_many:
+            return wait if waited_s + wait <= PATIENCE_S else None
+        return wait if failed.retryable and counted < self.tries else None
 
     def wait_s(self, tried: int, failed: Failed) -> float:
         """Seconds before the next try: what the provider asks for, else 0.5 s doubling to 8 s, plus up to a quarter."""
@@ -159,25 +180,24 @@ def call(
     None. ``dropped`` collects them. ``streaming``: turned on where a request was lost on its way, and off for good where the
     provider has no streams. Raises ModelError (of the last failure) in words for people, without ``key`` in it.
     """
-    attempts = retries = unknown = 0
+    attempts = retries = refusals = unknown = 0
+    waited_s = 0.0
     while True:
         attempts += 1
         try:
-            reply = read(_body(send(attempts), streaming))
-        except Exception as error:
-            own = _own_error(error)
-            if own is not None:  # a replay miss, a recording that cannot be written
-                if isinstance(own, ModelError):
-                    own.attempts = attempts
-                raise own from None
-            failed = error if isinstance(error, Failed) else classify(error)
-            if failed is None:
-                raise
+            reply = _at_its_turn(lambda number=attempts: read(_body(send(number), streaming)), retry.pace)  # type: ignore[misc]
+        except GateError as own:  # a replay miss, a recording that cannot be written
+            if isinstance(own, ModelError):
+                own.attempts = attempts
+            raise
+        except Failed as error:
+            failed = error
         else:
             return reply.model_copy(
                 update={
                     "attempts": attempts,
                     "provider_retries": retries,
+                    "rate_refusals": refusals,
                     "unknown_attempts": unknown,
                     "dropped_parameters": tuple(dropped),
                 }
@@ -190,10 +210,33 @@ def call(
         if streaming is not None and _other_way(failed, streaming, dropped):
             continue
         retries += 1
-        impatient = failed.retry_after_s is not None and failed.retry_after_s > _LONGEST_WAIT_S
-        if not failed.retryable or retries >= retry.tries or impatient:
+        refusals += retry.pace is not None and failed.too_many
+        wait = retry.waits(failed, counted=retries - refusals, refused=refusals, waited_s=waited_s)
+        if wait is None or retry.sleep(wait) is True:
             raise _for_people(failed, name=name, key=key, attempts=attempts, unknown=unknown)
-        retry.sleep(retry.wait_s(retries, failed))
+        waited_s += wait
+
+
+def _at_its_turn(once: Callable[[], ChatReply], pace: Pace | None) -> ChatReply:
+    """One request. Raises Failed for whatever the provider or its SDK did, GateErrors and everything else as they are."""
+    turn = pace.begin() if pace is not None else None
+    failed, answered = None, False
+    try:
+        reply = once()
+        answered = True
+        return reply
+    except Exception as error:
+        own = _own_error(error)
+        if own is not None:
+            raise own from None
+        failed = error if isinstance(error, Failed) else classify(error)
+        if failed is None:
+            raise
+        raise failed from None
+    finally:
+        if pace is not None and turn is not None:
+            refused = failed is not None and failed.too_many
+            pace.end(turn, answered=answered, refused=refused, retry_after_s=failed.retry_after_s if failed else None)
 
 
 def _other_way(failed: Failed, streaming: Streams, dropped: list[str]) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from gate.adapters.model_calls import Retry
+from gate.adapters.pace import Pace
 from gate.domain.base import Value
 from gate.domain.chat import Role
 from gate.errors import ConfigurationError
@@ -154,12 +155,13 @@ class ModelFactory:
         *,
         record: Path | None = None,
         timeout_s: float = 300.0,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
+        stopped: Callable[[], bool] = lambda: False,
         transport: Callable[[], httpx2.BaseTransport] | None = None,
     ) -> None:
         """Check every name at once, before anything is asked.
 
-        ``record``: an empty folder for the exchanges. ``sleep`` waits between retries (a replay never waits).
+        ``record``: an empty folder for the exchanges. ``sleep`` waits between retries (a replay never waits), ``stopped`` says whether the session is to end.
         ``transport`` makes what stands in for the network. Raises ConfigurationError for a wrong name, a missing key, a
         replay folder that is none, a record folder that is not empty, and recording a replay.
         """
@@ -169,6 +171,8 @@ class ModelFactory:
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._transport = transport
+        self._stopped = stopped
+        self._paces: dict[tuple[str, str], Pace] = {}
         self._names = {role: parse_model_name(choice.of(role)) for role in Role}
         self._recordings: dict[str, Recording] = {}
         for name in self._names.values():
@@ -206,10 +210,15 @@ class ModelFactory:
             family=name.family,
             transport=inner,
             timeout_s=self._timeout_s,
-            retry=Retry(sleep=self._sleep),
+            retry=Retry(sleep=self._sleep, pace=self._pace_of(name)),
             label_calls=self._record is not None,
             proxies=not name.is_local,
         )
+
+    def _pace_of(self, name: ModelName) -> Pace:
+        """One for each account: all roles that ask there with one key have it together."""
+        vendor = name.provider.removesuffix("-responses")  # which is told apart by its key
+        return self._paces.setdefault((vendor, name.base_url or ""), Pace(stopped=self._stopped))
 
     @property
     def recording(self) -> Recording | None:

@@ -10,9 +10,12 @@ from gate.domain.forge import (
     COMMENT_CHARACTERS,
     ChangedFile,
     ChangedFiles,
+    CheckOutput,
+    CheckRun,
     Comment,
     CommentWrite,
     CommitStatus,
+    Conclusion,
     Permission,
     PullRequest,
     Tree,
@@ -34,6 +37,7 @@ class InMemoryForge:
     comments: dict[int, list[Comment]] = field(default_factory=dict)
     statuses: list[tuple[str, CommitStatus]] = field(default_factory=list)
     """(commit, status), oldest first; every one is kept."""
+    checks: dict[int, CheckRun] = field(default_factory=dict)
     commits: dict[str, tuple[TreeEntry, ...]] = field(default_factory=dict)
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -60,6 +64,12 @@ class InMemoryForge:
     def head_is(self, number: int, sha: str) -> bool:
         """See Forge."""
         return self.pull_request(number).head_sha == sha
+
+    def pull_requests_at(self, sha: str) -> tuple[PullRequest, ...]:
+        """See Forge."""
+        self._check()
+        found = (self.pulls[number] for number in sorted(self.pulls))
+        return tuple(one for one in found if one.head_sha == sha and one.state == "open")
 
     def changed_files(self, number: int) -> ChangedFiles:
         """See Forge."""
@@ -118,6 +128,31 @@ class InMemoryForge:
         wanted = context.casefold()
         found = [one for at, one in self.statuses if at == sha and one.context.casefold() == wanted]
         return found[-1] if found else None
+
+    def start_check(self, sha: str, name: str, details_url: str = "") -> CheckRun:
+        """See Forge."""
+        del details_url
+        self._check(writing=True)
+        if sha not in self.commits:
+            raise ForgeError(f"There is no commit {sha}.", kind="validation", remedy="Check it.", status=422)
+        self._last_id += 1
+        self.checks[self._last_id] = CheckRun(id=self._last_id, name=name, completed=False)
+        return self.checks[self._last_id]
+
+    def end_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> CheckRun:
+        """See Forge."""
+        now = self.check(check_id)
+        self._check(writing=True)
+        more = {"completed": True, "conclusion": conclusion, "annotations": now.annotations + len(output.annotations)}
+        self.checks[check_id] = now.model_copy(update=more)
+        return self.checks[check_id]
+
+    def check(self, check_id: int) -> CheckRun:
+        """See Forge."""
+        self._check()
+        if check_id not in self.checks:
+            raise ForgeError(f"There is no check {check_id}.", kind="not_found", remedy="Check it.", status=404)
+        return self.checks[check_id]
 
     def permission_of(self, user: str) -> Permission:
         """See Forge."""

@@ -36,7 +36,7 @@ SHA512 = "pV8M7L9GY23AybNvTmo2nyjmpmnt6+2sRE/tqr0ZLQcPS4lnw7u5eZGNmwRNkBC3D7gZXb
 """Of the package's archive: what was fetched is compared with it before it is opened."""
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "openapi"
 
-_FORM = 2
+_FORM = 3
 """Of the slim file; part of its name, so that an older one is not read."""
 _FETCH_S = 120
 _REDIRECTIONS = (301, 302, 307)
@@ -163,8 +163,10 @@ def slim(whole: Mapping[str, Json], paths: Iterable[str]) -> dict[str, Json]:
 
 def _correct(schemas: dict[str, Json]) -> None:
     """Where the description is stricter than GitHub itself."""
-    pull = schemas.get("pull-request")
-    if pull is not None:
+    for name in ("pull-request", "pull-request-simple"):
+        pull = schemas.get(name)
+        if pull is None:
+            continue
         # A deleted fork leaves null here (github/rest-api-description#161, shakacode/react_on_rails#3979).
         repository = pull["properties"]["head"]["properties"]["repo"]
         pull["properties"]["head"]["properties"]["repo"] = {"anyOf": [repository, {"type": "null"}]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlencode
 
@@ -189,6 +189,56 @@ class Service:
         if user is None:
             raise RefusedError(404, f"{call.path['username']} is not a user")
         return Answer(body=self._bodies.permission(repository, user))
+
+    # --- Apps
+
+    def installation(self, call: Call) -> Answer:
+        app = self._signed(call)
+        name = f"{call.path['owner']}/{call.path['repo']}".casefold()
+        if name not in self._world.installations:
+            raise RefusedError(404, NOT_FOUND)
+        number, now = self._world.installations[name], "2026-01-05T09:00:00Z"
+        return Answer(
+            body={
+                "id": number,
+                "account": None,
+                "app_id": int(app.login.removeprefix("app-").removesuffix("[bot]")),
+                "app_slug": app.app_slug,
+                "target_id": 1,
+                "target_type": "Organization",
+                "single_file_name": None,
+                "repository_selection": "selected",
+                "access_tokens_url": f"https://api.github.com/app/installations/{number}/access_tokens",
+                "html_url": f"https://github.com/organizations/acme/settings/installations/{number}",
+                "repositories_url": "https://api.github.com/installation/repositories",
+                "events": ["pull_request"],
+                "permissions": {"statuses": "write"},
+                "created_at": now,
+                "updated_at": now,
+                "suspended_by": None,
+                "suspended_at": None,
+            }
+        )
+
+    def installation_token(self, call: Call) -> Answer:
+        """A token with the permissions that were asked for, good for an hour."""
+        app = self._signed(call)
+        if int(call.path["installation_id"]) not in self._world.installations.values():
+            raise RefusedError(404, NOT_FOUND)
+        asked = call.body if isinstance(call.body, dict) else {}
+        # The issue endpoints take pull_requests for comments on pull requests (github-action.md 1.3).
+        permissions = {**asked.get("permissions", {})}
+        if "pull_requests" in permissions:
+            permissions["issues"] = permissions["pull_requests"]
+        value = f"ghs_app_{self._world.next_id()}"
+        self._world.add_token(Token(value, "app", app.login, permissions, 5000))
+        ends = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Answer(201, {"token": value, "expires_at": ends, "permissions": asked.get("permissions", {})})
+
+    def _signed(self, call: Call) -> Token:
+        if call.token is None or call.token.kind != "jwt":
+            raise RefusedError(401, "A JSON web token could not be decoded")
+        return call.token
 
     # --- repository and Git
 
@@ -538,6 +588,8 @@ ROUTES: Mapping[str, Callable[[Service, Call], Answer]] = {
     "GET /users/{username}": Service.user,
     f"GET {_R}": Service.repository,
     f"GET {_R}/collaborators/{{username}}/permission": Service.permission,
+    f"GET {_R}/installation": Service.installation,
+    "POST /app/installations/{installation_id}/access_tokens": Service.installation_token,
     f"GET {_R}/commits/{{ref}}": Service.commit,
     f"GET {_R}/git/trees/{{tree_sha}}": Service.tree,
     f"GET {_R}/git/blobs/{{file_sha}}": Service.blob,

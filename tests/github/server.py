@@ -318,6 +318,8 @@ class FakeGitHub:
             return None, True
         scheme, _, value = given.partition(" ")
         token = self.world.tokens.get(value) if scheme.lower() in ("token", "bearer") else None
+        if token is None and scheme.lower() == "bearer" and value.count(".") == 2:
+            token = self.world.app_of(value)
         return token, token is not None
 
     def _count(self, token: Token | None) -> Answer | None:

@@ -34,11 +34,11 @@ class Token:
     """A credential, and what it may do.
 
     ``actions`` is the GITHUB_TOKEN of a workflow, ``app`` an installation token of any other App, ``pat`` a classic
-    personal access token, ``fine_grained`` one with permissions of its own.
+    personal access token, ``fine_grained`` one with permissions of its own, ``jwt`` an App's own word.
     """
 
     value: str
-    kind: Literal["actions", "app", "pat", "fine_grained"]
+    kind: Literal["actions", "app", "pat", "fine_grained", "jwt"]
     login: str
     permissions: Mapping[str, Level] = field(default_factory=dict)
     """Of the token itself; a classic one has its user's role instead."""
@@ -351,6 +351,10 @@ class World:
         self.repositories: dict[str, Repository] = {}
         self.tokens: dict[str, Token] = {}
         self.remaining: dict[str, int] = {}
+        self.apps: dict[str, str] = {}
+        """Public keys (PEM) of Apps by their ids; each is installed wherever ``installations`` says."""
+        self.installations: dict[str, int] = {}
+        """By repository, in lower case."""
         self.user(f"{ACTIONS}[bot]")
 
     def now(self) -> datetime:
@@ -381,6 +385,20 @@ class World:
     def repository(self, full_name: str) -> Repository | None:
         """By name; upper and lower case are one."""
         return self.repositories.get(full_name.casefold())
+
+    def app_of(self, word: str) -> Token | None:
+        """The App that signed a JSON Web Token as GitHub wants it: RS256, its own, for ten minutes at most."""
+        import jwt
+
+        for app_id, key in self.apps.items():
+            try:
+                claims = jwt.decode(word, key, algorithms=["RS256"], issuer=app_id, options={"require": ["iat", "exp"]})
+            except jwt.InvalidTokenError:
+                continue
+            if claims["exp"] - claims["iat"] <= 660:
+                self.remaining.setdefault(word, 5000)
+                return Token(word, "jwt", f"app-{app_id}[bot]")
+        return None
 
     def add_token(self, token: Token) -> Token:
         """Make a credential known."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from gate.adapters.gateway.dialect import Collector, Dialect, Prepared
-    from gate.llm.ledger import Ledger
+    from gate.llm.ledger import CallElsewhere, Ledger
     from gate.protocols import Clock, GatewayObserver, McpTools, Recorder
 
 Scope = MutableMapping[str, Any]
@@ -32,6 +32,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LARGEST_BODY = 32 * 1024 * 1024
+_LOOK_S = 0.05
+"""How often is looked whether the provider takes another request."""
 AT_ONCE = 8
 """Answers of one run that are waited for at the same time."""
 READING_AT_ONCE = 4
@@ -101,7 +103,7 @@ class Door:
         house: House,
         *,
         token: str,
-        skill: str,
+        label: str,
         observer: GatewayObserver,
         log: Recorder,
         mcp: McpTools | None,
@@ -109,7 +111,7 @@ class Door:
         """See ``gate.protocols.ModelGateway.serve``."""
         self._house = house
         self._token = token.encode()
-        self._skill = skill
+        self._label = label
         self._observer = observer
         self._log = log
         self._mcp = mcp_http.Servers(mcp) if mcp is not None else None
@@ -216,8 +218,8 @@ class Door:
         why = self._observer.admit(asked)
         if why is None:
             try:
-                with self._house.ledger.reserved(self._skill):
-                    await self._answer(dialect, asked, prepared, scope, receive, send)
+                with self._house.ledger.reserved(Role.EXECUTOR, self._label, self._house.name) as call:
+                    await self._answer(call, asked, _Passage(self._house, dialect, prepared, scope, send), receive)
                     return
             except BudgetError as error:
                 why, kind = error.message, "budget"
@@ -273,16 +275,13 @@ class Door:
             body=self._delta.shrink(asked.number, prepared.body),
         )
 
-    async def _answer(
-        self, dialect: Dialect, asked: Asked, prepared: Prepared, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        passage = _Passage(self._house, dialect, prepared, scope, send)
+    async def _answer(self, call: CallElsewhere, asked: Asked, passage: _Passage, receive: Receive) -> None:
         self._begin_waiting()
         try:
             await self._carry(passage, receive)
         finally:
             try:
-                self._observer.ended(self._settle(asked, passage))
+                self._observer.ended(self._settle(call, asked, passage))
             finally:
                 self._end_waiting()
 
@@ -304,22 +303,25 @@ class Door:
         if work.done() and not work.cancelled() and (error := work.exception()) is not None:
             raise error
 
-    def _settle(self, asked: Asked, passage: _Passage) -> Exchange:
+    def _settle(self, call: CallElsewhere, asked: Asked, passage: _Passage) -> Exchange:
         """What became of it, in the account and on the record."""
         exchange = passage.exchange(asked)
-        ledger, name = self._house.ledger, self._house.name
         self.counts["provider_retry"] += passage.retries
         if exchange.reply is not None:
             reply = exchange.reply.model_copy(
-                update={"attempts": passage.attempts, "provider_retries": passage.retries}
+                update={
+                    "attempts": passage.attempts,
+                    "provider_retries": passage.retries,
+                    "rate_refusals": passage.refusals,
+                }
             )
-            ledger.charge(Role.EXECUTOR, self._skill, reply, name)
+            call.charge(reply)
             self._spend(reply)
         else:
             error = None
             if exchange.end is Ending.FAILED:
                 error = ModelError(exchange.reason, kind=exchange.kind, attempts=max(passage.attempts, 1))
-            ledger.failed(Role.EXECUTOR, self._skill, name, error)
+            call.failed(error)
             if exchange.end is not Ending.FAILED:
                 self._usage = self._cost = None
         said = exchange.reply
@@ -405,22 +407,45 @@ class _Passage:
         self.size = 0
         self.attempts = 0
         self.retries = 0
+        self.refusals = 0
 
     async def go(self) -> None:
         """Ask, again where that can help and nothing has been said yet, and pass the answer on."""
+        waited_s = 0.0
         while True:
             self.attempts += 1
-            self._failed = await self._try()
+            self._failed = await self._at_its_turn()
             if self._failed is None or self._begun:
                 break
-            if not self._failed.retryable or self.attempts >= self._house.retry.tries:
+            retry = self._house.retry
+            self.refusals += retry.pace is not None and self._failed.too_many
+            counted = self.attempts - self.refusals
+            wait = retry.waits(self._failed, counted=counted, refused=self.refusals, waited_s=waited_s)
+            if wait is None:
                 break
             self.retries += 1
-            await asyncio.sleep(min(self._house.retry.wait_s(self.attempts, self._failed), 30.0))
+            waited_s += wait
+            await asyncio.sleep(min(wait, 30.0))
         if self._failed is not None and not self._begun:
             words = f"the provider gave no answer ({self._failed.kind.replace('_', ' ')})"
             status = self._dialect.final_status
             await _json(self._send, status, self._dialect.error(status, words))
+
+    async def _at_its_turn(self) -> Failed | None:
+        pace = self._house.retry.pace
+        if pace is None:
+            return await self._try()
+        while (turn := pace.try_begin()) is None:  # noqa: ASYNC110 - threads of other clients give turns back too
+            await asyncio.sleep(_LOOK_S)
+        failed: Failed | None = None
+        answered = False
+        try:
+            failed = await self._try()
+            answered = failed is None
+        finally:
+            refused = failed is not None and failed.too_many
+            pace.end(turn, answered=answered, refused=refused, retry_after_s=failed.retry_after_s if failed else None)
+        return failed
 
     async def _try(self) -> Failed | None:
         import httpx2

@@ -106,12 +106,12 @@ class Gateway:
 
     @contextlib.contextmanager
     def serve(
-        self, box: Box, *, skill: str, observer: GatewayObserver, log: Recorder, mcp: McpTools | None = None
+        self, box: Box, *, label: str, observer: GatewayObserver, log: Recorder, mcp: McpTools | None = None
     ) -> Iterator[Way]:
         """Open the way from one box. See ``gate.protocols.ModelGateway.serve``."""
         loop, house = self._running()
         token = secrets.token_hex(16)
-        door = _in(loop, _made(lambda: Door(house, token=token, skill=skill, observer=observer, log=log, mcp=mcp)))
+        door = _in(loop, _made(lambda: Door(house, token=token, label=label, observer=observer, log=log, mcp=mcp)))
         source = Path(relay.__file__).read_text(encoding="utf-8")
         with box.connect(["python3", "-I", "-B", "-c", source, str(self._port)]) as channel:
             line = Line(loop, channel, _connections(door, loop))

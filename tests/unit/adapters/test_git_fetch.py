@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from gate.adapters.git_fetch import fetch_pull_request, mirror_of
+from gate.adapters.git_fetch import fetch_commits, fetch_pull_request, mirror_of, tip_of
 from gate.adapters.git_repository import GitRepository
 from gate.domain.event import PullRequestEvent
 from gate.errors import Cancelled, RepositoryError
@@ -188,3 +188,35 @@ def test_a_mirror_is_found_by_its_name_only(tmp_path: Path) -> None:
     for name in ("acme/three", "../outside", "acme/..", "."):
         with pytest.raises(RepositoryError):
             mirror_of(mirrors, name)
+
+
+def test_the_default_branch_and_named_tips_are_asked_for(source: Path) -> None:
+    main, feature = git(source, "rev-parse", "main"), git(source, "rev-parse", "feature")
+    git(source, "symbolic-ref", "HEAD", "refs/heads/main")
+    git(source, "tag", "--annotate", "--message", "x", "v1", feature)
+    assert tip_of(str(source), protocols=("file",)) == ("refs/heads/main", main)
+    assert tip_of(str(source), "refs/heads/feature", protocols=("file",)) == ("refs/heads/feature", feature)
+    assert tip_of(str(source), "refs/tags/v1", protocols=("file",)) == ("refs/tags/v1", feature)
+    with pytest.raises(RepositoryError, match="has no refs/heads/none"):
+        tip_of(str(source), "refs/heads/none", protocols=("file",))
+    git(source, "checkout", "--quiet", "--detach", feature)
+    with pytest.raises(RepositoryError, match="default"):
+        tip_of(str(source), protocols=("file",))
+
+
+def test_fetches_into_one_repository_wait_for_each_other(source: Path, tmp_path: Path) -> None:
+    head, clone, failed = git(source, "rev-parse", "feature"), tmp_path / "c.git", list[BaseException]()
+
+    def fetch(name: str) -> None:
+        try:
+            fetch_commits(clone, str(source), "main", {name: head}, protocols=("file",))
+        except BaseException as error:  # noqa: BLE001 - for the assertion below
+            failed.append(error)
+
+    threads = [threading.Thread(target=fetch, args=(str(number),)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failed == []
+    assert len(git(clone, "for-each-ref", "refs/skill-gate").splitlines()) == 4
