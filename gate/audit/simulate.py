@@ -10,7 +10,7 @@ unless a comment says otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from random import Random
@@ -40,6 +40,7 @@ from gate.domain.judgement import (
     Quote,
     QuoteVerdict,
     RunJudgement,
+    SpotCheck,
     Unblinding,
     Winner,
 )
@@ -53,6 +54,8 @@ from gate.settings import Thresholds
 
 Purpose = Literal["planned", "fill", "confirm"]
 RUN_DATE = "2026-01-05"
+CHARGED = {Arm.WITH_SKILL: GradeStatus.FAILED, Arm.BASE_SKILL: GradeStatus.PASSED}
+"""Of which rows of a confirming run the grader is asked again."""
 PATH = "skills/simulated"
 
 
@@ -129,6 +132,12 @@ class World:
     same_error: float = 0.5
     """Chance that a judge's error on an expectation is the same one in every run of a case."""
     mode: Mode = Mode.STANDARD
+    opened: float = 1.0
+    """Chance, per run, that an agent opens the skill that it is offered; where it does not, it works as without one."""
+    head_only: float = 0.0
+    """Share of the cases that the change brings along: base's suite does not have them."""
+    gross: bool = False
+    """The changed skill is grossly broken: an agent that opens it keeps no rule at all."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,8 @@ class Result:
     mean_passes: bool
     """What the gate "mean pass rate >= .8" says of the same with-runs, model claims taken at their word."""
     reasons: tuple[str, ...] = ()
+    with_runs: int = 0
+    """Of ``runs``, those with the skill."""
 
 
 def simulate(change: Change, judge: Judge, world: World, *, count: int, seed: str, first: int = 0) -> Iterator[Result]:
@@ -183,13 +194,18 @@ class _Parts:
         case = Case(eval_id=str(number), prompt="p", checks=checks, expectations=expectations)
         runs = RULES[self.world.mode].runs
         arms = tuple(ArmPlan(arm=arm, runs=runs.get(arm, 0), limits=Limits(steps=10)) for arm in COMPARED_ARMS)
-        return CasePlan(case=case.model_copy(update={"digest": digest_of(case)}), arms=arms, origin="both")
+        brought = number < round(self.world.head_only * self.world.cases)
+        return CasePlan(
+            case=case.model_copy(update={"digest": digest_of(case)}), arms=arms, origin="head" if brought else "both"
+        )
 
-    def run(self, at: int, arm: Arm, number: int, purpose: Purpose, held: tuple[bool, ...], said: _Said) -> JudgedRun:
-        key = (at, arm, number, purpose, held, said)
+    def run(  # noqa: PLR0917 - what tells a run from all others
+        self, at: int, arm: Arm, number: int, purpose: Purpose, held: tuple[bool, ...], said: _Said, opened: bool
+    ) -> JudgedRun:
+        key = (at, arm, number, purpose, held, said, opened)
         found = self.runs.get(key)
         if found is None:
-            found = self.runs[key] = self._judged(at, arm, number, purpose, held, said)
+            found = self.runs[key] = self._judged(*key)
         return found
 
     def case(self, plan: CasePlan, runs: tuple[JudgedRun, ...], layer3: CaseComparison) -> CaseRecord:
@@ -205,20 +221,20 @@ class _Parts:
     def lost(self, at: int, arm: Arm, number: int, purpose: Purpose) -> JudgedRun:
         nothing = NotRun(not_run="the run ended without a record")
         return JudgedRun(
-            record=self._record(at, arm, number, purpose, Outcome.INFRA_ERROR),
+            record=self._record(at, arm, number, purpose, Outcome.INFRA_ERROR, opened=False),
             judgement=RunJudgement(checks=nothing, grading=nothing),
         )
 
-    def _record(self, at: int, arm: Arm, number: int, purpose: Purpose, outcome: Outcome) -> RunRecord:
+    def _record(self, at: int, arm: Arm, number: int, purpose: Purpose, outcome: Outcome, *, opened: bool) -> RunRecord:
         key = RunKey(skill_path=PATH, slug="simulated", eval_id=str(at), run=number, arm=arm)
         return RunRecord(
             key=key, purpose=purpose, skill_type=SkillType.TEXT_GENERATION, outcome=outcome, reason="", calls=(),
-            response="x", files=(), metrics=Metrics(activated=arm is not Arm.WITHOUT_SKILL), usage=None, model="m",
+            response="x", files=(), metrics=Metrics(activated=opened), usage=None, model="m",
             image="i", run_date=RUN_DATE, chain_head="", seal="",
         )  # fmt: skip
 
-    def _judged(
-        self, at: int, arm: Arm, number: int, purpose: Purpose, held: tuple[bool, ...], said: _Said
+    def _judged(  # noqa: PLR0917 - as above
+        self, at: int, arm: Arm, number: int, purpose: Purpose, held: tuple[bool, ...], said: _Said, opened: bool
     ) -> JudgedRun:
         checks = tuple(
             CheckResult(
@@ -232,7 +248,7 @@ class _Parts:
             for index, ok in enumerate(held[: self.world.checks])
         )
         return JudgedRun(
-            record=self._record(at, arm, number, purpose, Outcome.COMPLETED),
+            record=self._record(at, arm, number, purpose, Outcome.COMPLETED, opened=opened),
             judgement=RunJudgement(checks=checks, grading=said.grading()),
         )
 
@@ -247,6 +263,8 @@ class _Said:
     control_false_passed: bool = False
     rules_only: bool = False
     no_answer: bool = False
+    again: tuple[tuple[bool, bool] | None, ...] = ()
+    """The same, of a run of the confirm stage, when it was asked once more about the rows that a charge may rest on."""
 
     def grading(self) -> Grading | NotRun:
         if self.no_answer:
@@ -259,12 +277,17 @@ class _Said:
             rows=tuple(self._row(at, row) for at, row in enumerate(self.rows)),
             controls=() if self.rules_only else controls,
             voided="the grader passed an expectation that is known to be false, twice" if self.void else None,
+            spot_checks=tuple(
+                SpotCheck(kind="again", expectation_id=f"e{at}", model_said=row[0], status=_status(row))
+                for at, row in enumerate(self.again)
+                if row is not None
+            ),
         )
 
     def _row(self, at: int, row: tuple[bool, bool] | None) -> ExpectationGrade:
         said, quoted = row or (False, False)
         verdict = QuoteVerdict.EXACT if quoted else QuoteVerdict.NOT_FOUND
-        status = GradeStatus.PASSED if said and quoted else GradeStatus.FAILED
+        status = _status((said, quoted))
         return ExpectationGrade(
             expectation_id=f"e{at}",
             text=f"rule {at}",
@@ -276,6 +299,11 @@ class _Said:
             reason="",
             method="rules_only" if self.rules_only else "grader",
         )
+
+
+def _status(row: tuple[bool, bool]) -> GradeStatus:
+    """What code makes of what a judge said and whether its quote was found."""
+    return GradeStatus.PASSED if all(row) else GradeStatus.FAILED
 
 
 @dataclass
@@ -329,6 +357,7 @@ class _Session:
             runs=sum(len(case.runs) for case in cases),
             mean_passes=self.claimed >= 0.8 * self.claims,
             reasons=reasons,
+            with_runs=sum(len(case.of(Arm.WITH_SKILL)) for case in cases),
         )
 
     def _look(self, record: SkillRecord, enforce: Enforce) -> Look:
@@ -354,17 +383,22 @@ class _Session:
     def _run(self, at: int, arm: Arm, number: int, purpose: Purpose) -> JudgedRun:
         if self.rng.random() < self.world.lost_run**2:  # the runner tries once more before it gives up
             return self.parts.lost(at, arm, number, purpose)
-        held = tuple(self.rng.random() < self._chance(at, index, arm) for index in range(self.total))
+        opened = arm is not Arm.WITHOUT_SKILL and (self.world.opened >= 1 or self.rng.random() < self.world.opened)
+        held = tuple(self.rng.random() < self._chance(at, index, arm, opened) for index in range(self.total))
         said = self._said(at, held[self.world.checks :])
+        if purpose == "confirm" and arm in CHARGED:
+            said = self._asked_again(at, held[self.world.checks :], said, CHARGED[arm])
         if arm is Arm.WITH_SKILL and purpose != "confirm":
             self.claims += self.total
             self.claimed += sum(held[: self.world.checks]) + sum(row is not None and row[0] for row in said.rows)
-        return self.parts.run(at, arm, number, purpose, held, said)
+        return self.parts.run(at, arm, number, purpose, held, said, opened)
 
-    def _chance(self, at: int, index: int, arm: Arm) -> float:
+    def _chance(self, at: int, index: int, arm: Arm, opened: bool) -> float:
         """That an agent of this arm keeps a rule in one run."""
-        if arm is Arm.WITHOUT_SKILL and self.taught[at][index]:
-            return 0.3
+        if not opened:
+            return 0.3 if self.taught[at][index] else 1 - self.world.miss
+        if arm is Arm.WITH_SKILL and self.world.gross:
+            return 0.0
         if arm is Arm.WITH_SKILL and index == self.broken and at in self.touched:
             return 1 - self.strength
         return 1 - self.world.miss
@@ -385,6 +419,20 @@ class _Session:
             for index, ok in enumerate(held)
         )
         return _Said(rows, rules_only=bool(judge.rules_only) and rng.random() < judge.rules_only)
+
+    def _asked_again(self, at: int, held: Sequence[bool], said: _Said, wanted: GradeStatus) -> _Said:
+        """The rows of a confirming run that a charge may rest on, asked once more (``gate.judging.second_look``)."""
+        if said.no_answer or said.void or said.rules_only:
+            return said
+        judge = self.judge
+        true_fail = judge.true_fail_long if judge.true_fail_long is not None and self.long[at] else judge.true_fail
+        return replace(
+            said,
+            again=tuple(
+                None if row is None or _status(row) is not wanted else self._row(at, index, held[index], true_fail)
+                for index, row in enumerate(said.rows)
+            ),
+        )
 
     def _row(self, at: int, index: int, ok: bool, true_fail: float) -> tuple[bool, bool]:
         judge = self.judge

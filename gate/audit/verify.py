@@ -17,6 +17,7 @@ from gate.domain.seeding import JudgingSeeds, SessionSeed
 from gate.errors import EvidenceError
 from gate.evidence.assemble import contract_file, read_skill_record, read_value
 from gate.evidence.bundle import RENDERED, Bundle, load_events
+from gate.evidence.history import history_file
 from gate.evidence.seal import check_bundle
 from gate.evidence.shapes import checks_file, grading_file
 from gate.evidence.transcript import block_key, forged_blocks, render_transcript
@@ -25,7 +26,7 @@ from gate.judging.comparator import recheck_comparison, recheck_outputs, unblind
 from gate.judging.discussion_rules import Ground, recheck_discussion
 from gate.judging.grader import recheck_grading
 from gate.judging.ground_truth import check_run
-from gate.pipeline import decide
+from gate.pipeline import decided, history_with, read_past, shape_files
 from gate.planning.contract import recheck_contract
 
 
@@ -168,10 +169,16 @@ def _seals(case: CaseRecord, comparison: Comparison) -> list[str]:
 
 
 def _decision(root: Path, render: Callable[[GateReport, str], str], count: _Count) -> None:
-    report = decide(root)
+    report, entries = decided(root)
+    for slug, entry in entries.items():
+        past = read_past(Bundle(root), slug)
+        if past is not None:
+            _same(root, history_file(slug), pretty_json(history_with(past, entry)), count)
     _same(root, "report.json", pretty_json(report), count)
     for skill in report.skills:
         _same(root, f"skills/{skill.slug}/gate-result.json", pretty_json(skill), count)
+    for name, data in shape_files(root, report).items():
+        _same(root, name, data, count)
     for name, kind in RENDERED.items():
         _same(root, name, render(report, kind).encode("utf-8", "replace"), count)
 
