@@ -27,9 +27,10 @@ _BREAKS = tuple(
         r"(?i:\bwww)(?=\.)",  # a link without a scheme
         r"#(?=[0-9])|(?i:\bgh-)(?=[0-9])",  # an issue
         r":(?=[\w+-]+(?::|$))",  # an emoji shortcode, also one that the text after would close
-        r"\b[0-9a-f]{4}(?=[0-9a-f]{3,36}\b)",  # a commit
     )
 )
+_COMMIT = re.compile(r"\b[0-9a-f]{7,}\b")
+"""GitHub links a commit by seven digits or more; a break after six leaves no seven, wherever the text begins."""
 _ENTITIES = str.maketrans(
     {
         "&": "&amp;",
@@ -84,6 +85,7 @@ def escape(text: str) -> str:
     text = visible(text)
     for pattern in _BREAKS:
         text = pattern.sub(lambda match: match[0] + _BREAK, text)
+    text = _COMMIT.sub(lambda match: _BREAK.join(re.findall("..?.?.?.?.?", match[0])), text)
     # A tab can't be in visible text, so it can stand for an underscore that needs no escape.
     escaped = _IN_WORD.sub("\t", text).translate(_ENTITIES).replace("\t", "_")
     start = _BLOCK_START.match(escaped)

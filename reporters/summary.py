@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gate.domain.report import GateReport
+from gate.domain.report import GateReport, Language
 from reporters import comment
+from reporters.catalogue import Speech
 from reporters.markdown import cut, escape, fit, size
 
 SUMMARY_LIMIT = 1_048_576
@@ -21,28 +22,32 @@ def render(report: GateReport, notes: Sequence[str] = (), *, limit: int = SUMMAR
     skill first. What had no room is counted at the end. ``notes``: about this job (what could not be written, where the
     files are); they may quote untrusted text.
     """
-    about, taken = _notes(notes, min(limit // 4, 65_536))
+    speech = Speech(report.language)
+    about, taken = _notes(notes, min(limit // 4, 65_536), speech)
     room = max(limit - taken - _RESERVE, _MIN_ROOM)
     text = comment.render(report, limit=room)
     # Untrusted text is escaped, so only the report's own markup can begin a line like this.
-    shown = text.count("\n<details><summary>") - text.count("\n<details><summary>Model use: ")
+    use = speech.say("frame.model_use", cost="")
+    shown = text.count("\n<details><summary>") - text.count(f"\n<details><summary>{use}")
     missing = len(report.skills) - shown
     if missing > 0:
-        text += f"\nThe details of {missing} of {len(report.skills)} skills had no room here; report.html has them.\n"
+        facts = {"missing": missing, "all": len(report.skills), "page": "report.html"}
+        text += f"\n{speech.say('frame.details_left_out', **facts)}\n"
     return text + about
 
 
-def render_note(headline: str, lines: Sequence[str], notes: Sequence[str] = ()) -> str:
+def render_note(headline: str, lines: Sequence[str], notes: Sequence[str] = (), *, language: str = "en") -> str:
     """The summary of a job that judged nothing: why, and what to do. All of it may quote untrusted text."""
-    said, _ = fit([f"- {escape(cut(line, 1_000))}" for line in lines if line], 65_536)
-    about, _ = _notes(notes, 65_536)
+    speech = Speech(Language(language))
+    said, _ = fit([f"- {escape(cut(speech.told(line), 1_000))}" for line in lines if line], 65_536)
+    about, _ = _notes(notes, 65_536, speech)
     body = "".join(f"{line}\n" for line in said)
-    return f"## Skill Gate: {escape(cut(headline, 300))}\n\n{body}{about}"
+    return f"## {speech.say('headline.title', headline=escape(cut(headline, 300)))}\n\n{body}{about}"
 
 
-def _notes(notes: Sequence[str], room: int) -> tuple[str, int]:
+def _notes(notes: Sequence[str], room: int, speech: Speech) -> tuple[str, int]:
     if not notes:
         return "", 0
     lines, _ = fit([f"- {escape(cut(note, 1_000))}" for note in notes], room, more="- {count} more")
-    text = "\n**About this job**\n\n" + "".join(f"{line}\n" for line in lines)
+    text = f"\n**{speech.say('frame.about_job')}**\n\n" + "".join(f"{line}\n" for line in lines)
     return text, size(text)

@@ -8,7 +8,7 @@ from gate.domain.base import FallbackCount, Severity
 from gate.domain.discussion import Dimension
 from gate.domain.findings import Finding
 from gate.domain.manifest import ManifestScope, ManifestState, ManifestStatus
-from gate.domain.numbers import counted, plural
+from gate.domain.numbers import counted
 from gate.domain.plan import Arm
 from gate.domain.report import (
     ArmFigures,
@@ -27,6 +27,7 @@ from gate.domain.report import (
     SkillReport,
     Verdict,
 )
+from reporters.catalogue import ENGLISH, Speech
 
 ARM_NAMES = {
     Arm.WITH_SKILL: "with skill",
@@ -71,26 +72,35 @@ def arm_of(skill: SkillReport, arm: Arm) -> ArmFigures | None:
     return next((item for item in skill.arms if item.arm is arm), None)
 
 
-def arm_cell(skill: SkillReport, arm: Arm) -> str:
+def history_lines(skill: SkillReport) -> list[str]:
+    """What earlier sessions said of a skill, and what each case was held against where a baseline was; may be empty."""
+    if skill.history is None:
+        return []
+    held = skill.history.baseline
+    return [f"history: {skill.history.words}", *([f"baseline: {'; '.join(held)}"] if held else [])]
+
+
+def arm_cell(skill: SkillReport, arm: Arm, speech: Speech = ENGLISH) -> str:
     """``5/6 checks in 2/2 runs`` (finished of planned); ``not run`` where no run of the arm was planned."""
     figures = arm_of(skill, arm)
     if figures is None or not figures.planned:
-        return "not run"
-    runs = f"{figures.finished}/{figures.planned} runs"
+        return speech.say("cell.not_run")
+    runs = speech.say("cell.runs", finished=figures.finished, planned=figures.planned)
     if not figures.assertions.total:
-        return f"{runs} finished"
-    return f"{share(figures.assertions)} {things(skill)} in {runs}"
+        return speech.say("cell.finished", runs=runs)
+    named = speech.say(f"cell.{things(skill)}")
+    return speech.say("cell.passed", share=share(figures.assertions), things=named, runs=runs)
 
 
-def lift_cell(skill: SkillReport) -> str:
+def lift_cell(skill: SkillReport, speech: Speech = ENGLISH) -> str:
     """The difference alone; the sentence with its rates is in the details."""
     first = skill.lift.split(" ", 1)[0]
-    return first if first[:1] in ("+", "-") else "not computed"
+    return first if first[:1] in ("+", "-") else speech.say("cell.not_computed")
 
 
-def change_words(skill: SkillReport) -> str:
+def change_words(skill: SkillReport, speech: Speech = ENGLISH) -> str:
     """``modified, code_execution``."""
-    return f"{skill.change}, {skill.type}"
+    return speech.say("cell.change", change=speech.word(skill.change), type=skill.type)
 
 
 def rate(value: float | None, digits: int = 2) -> str:
@@ -106,15 +116,15 @@ def spread(figures: ArmFigures) -> str:
     return f"{figures.mean_rate:.2f}{sd}"
 
 
-def tokens(value: float | None) -> str:
+def tokens(value: float | None, speech: Speech = ENGLISH) -> str:
     """Thousands separated, or ``unknown``."""
-    return "unknown" if value is None else f"{value:,.0f}"
+    return speech.say("cell.unknown") if value is None else f"{value:,.0f}"
 
 
-def dollars(value: float | None) -> str:
+def dollars(value: float | None, speech: Speech = ENGLISH) -> str:
     """``$0.0123``, or ``unknown``: never a zero for what is not known."""
     if value is None:
-        return "unknown"
+        return speech.say("cell.unknown")
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
 
 
@@ -133,16 +143,14 @@ def finding_text(finding: Finding) -> str:
     return f"{finding.message.rstrip(' .')}. {finding.remedy}"
 
 
-def manifest_words(item: ManifestStatus) -> str:
+def manifest_words(item: ManifestStatus, speech: Speech = ENGLISH) -> str:
     """A manifest's state and what it rests on: digests that match are never called a signature that holds."""
+    state = speech.word(item.state.value)
     if item.state is ManifestState.VERIFIED:
-        basis = {
-            ManifestScope.FORM: "well-formed; it has no digests that could be compared",
-            ManifestScope.DIGESTS: f"the digests of {item.files} {'file' if item.files == 1 else 'files'} match; nobody signed them",
-            ManifestScope.SIGNATURE: "signed by a key that the policy names",
-        }[item.scope]
-        return f"{item.state.value} ({basis})"
-    return f"{item.state.value} ({item.reason})" if item.reason else item.state.value
+        basis = {ManifestScope.FORM: "form", ManifestScope.DIGESTS: "digests", ManifestScope.SIGNATURE: "signature"}
+        facts = {"n": item.files} if item.scope is ManifestScope.DIGESTS else {}
+        return speech.say(f"cell.manifest_{basis[item.scope]}", state=state, **facts)
+    return speech.say("cell.manifest_reason", state=state, reason=item.reason) if item.reason else state
 
 
 def case_title(case: CaseReport) -> str:
@@ -150,27 +158,30 @@ def case_title(case: CaseReport) -> str:
     return f"{case.eval_id} {case.name}".strip()
 
 
-def passed_word(case: CaseReport) -> str:
+def passed_word(case: CaseReport, speech: Speech = ENGLISH) -> str:
     """``passed``, ``not passed``, or that it could not be said."""
-    return {True: "passed", False: "not passed", None: "no verdict"}[case.passed]
+    return speech.say({True: "cell.case_passed", False: "cell.case_failed", None: "cell.case_open"}[case.passed])
 
 
-def comparison_word(case: CaseReport) -> str:
+def comparison_word(case: CaseReport, speech: Speech = ENGLISH) -> str:
     """The winner of Layer 3 in words."""
-    words = {"skill_wins": "skill wins", "baseline_wins": "baseline wins", "tie": "TIE"}
-    word = words.get(case.comparison, case.comparison)
-    return f"{word} ({case.comparison_detail})" if case.comparison_detail else word
+    won = case.comparison in ("skill_wins", "baseline_wins", "tie")
+    word = speech.say(f"cell.{case.comparison}") if won else speech.told(case.comparison)
+    if not case.comparison_detail:
+        return word
+    return speech.say("cell.comparison", word=word, detail=speech.told(case.comparison_detail))
 
 
 CONDITION_COLUMNS = ("Condition", "Passed", "Mean rate", "Cases", "Runs", "Lift over none")
 
 
-def condition_cells(item: Condition) -> tuple[str, ...]:
+def condition_cells(item: Condition, speech: Speech = ENGLISH) -> tuple[str, ...]:
     """One of the three conditions: its rate and its lift, each with its counts."""
+    name = speech.known(item.name)
     if item.absent is not None:
-        return (item.name, f"not measured: {item.absent}", *[""] * 4)
-    lift = "" if item.lift is None else f"{item.lift:+.2f} over {item.lift_cases} {plural(item.lift_cases, 'case')}"
-    return (item.name, share(item.passed), rate(item.rate), str(item.cases), str(item.runs), lift)
+        return (name, speech.say("cell.condition_absent", why=speech.told(item.absent)), *[""] * 4)
+    lift = "" if item.lift is None else speech.say("cell.condition_lift", lift=f"{item.lift:+.2f}", n=item.lift_cases)
+    return (name, share(item.passed), rate(item.rate), str(item.cases), str(item.runs), lift)
 
 
 def assertion_title(item: AssertionTriage) -> str:
@@ -254,7 +265,7 @@ def run_link(run: RunEvidence, row: GradedRow) -> str:
     return f"{run.run}" if row.status == "passed" else f"{run.run}\u00a0\u2717"
 
 
-def telling_place(skill: SkillReport, item: AssertionTriage) -> tuple[str, str]:
+def telling_place(skill: SkillReport, item: AssertionTriage, speech: Speech = ENGLISH) -> tuple[str, str]:
     """(what it is, anchor) of the place that shows most about an assertion; empty where no run graded it.
 
     The first run with the skill in which it did not pass, else the first with evidence: the line that was cited, or the
@@ -266,15 +277,32 @@ def telling_place(skill: SkillReport, item: AssertionTriage) -> tuple[str, str]:
         return "", ""
     run, row = min(own, key=lambda pair: (pair[1].status == "passed", not pair[1].cites))
     if not row.cites:
-        return f"run {run.run}", row_anchor(run, row)
+        return speech.say("cell.run_line", run=run.run), row_anchor(run, row)
     cite = row.cites[0]
-    return f"run {run.run}, {cite.block}:{cite.line}", line_anchor(run, cite.block, cite.line)
+    place = speech.say("cell.run_place", run=run.run, place=f"{cite.block}:{cite.line}")
+    return place, line_anchor(run, cite.block, cite.line)
 
 
-def fallback_words(count: FallbackCount) -> str:
+def fallback_words(count: FallbackCount, speech: Speech = ENGLISH) -> str:
     """``grader: reply_fenced: 2``."""
-    role = f"{count.role}: " if count.role else ""
-    return f"{role}{count.kind}: {count.count}"
+    kind = fallback_kind(count.kind, speech)
+    if not count.role:
+        return speech.say("cell.fallback_alone", kind=kind, n=count.count)
+    return speech.say("cell.fallback", role=speech.word(count.role), kind=kind, n=count.count)
+
+
+def fallback_kind(kind: str, speech: Speech) -> str:
+    """What went another way: in English the kind's own name; elsewhere words, with the name where it has a rest."""
+    if speech.english:
+        return kind
+    name, _, rest = kind.partition(":")
+    words = speech.sense(f"fallback.{name}")
+    if not words:
+        return kind
+    arm, _, why = rest.partition(": ")
+    if why:  # arm_skipped:without_skill: skipped in this mode
+        rest = speech.say("cell.change_why", change=speech.word(arm), why=speech.told(why))
+    return speech.say("cell.fallback_rest", kind=words, rest=rest) if rest else words
 
 
 INTENDED = (
@@ -303,9 +331,9 @@ ENDS = {
 }
 
 
-def path_words(path: Iterable[float | None]) -> str:
+def path_words(path: Iterable[float | None], speech: Speech = ENGLISH) -> str:
     """``0.70 -> 0.88``."""
-    return " -> ".join("no score" if score is None else f"{score:.2f}" for score in path)
+    return " -> ".join(speech.say("discussion.no_score") if score is None else f"{score:.2f}" for score in path)
 
 
 def dimension_cells(item: DiscussionReport) -> list[tuple[str, str]]:
@@ -314,65 +342,96 @@ def dimension_cells(item: DiscussionReport) -> list[tuple[str, str]]:
     return [(name, "no score" if score is None else f"{score:g}") for name, score in scores]
 
 
-def discussion_words(item: DiscussionReport) -> str:
+def discussion_words(item: DiscussionReport, speech: Speech = ENGLISH) -> str:
     """One discussion: grade, scores, how it went. It moves no verdict."""
-    parts = [f"{item.eval_id} run {item.run}: grade {item.grade or 'none'} ({path_words(item.score_path)})"]
+
+    def say(name: str, **facts: object) -> str:
+        return speech.say(f"discussion.{name}", **facts)
+
+    grade, path = item.grade or say("none"), path_words(item.score_path, speech)
+    parts = [say("line", id=item.eval_id, run=item.run, grade=grade, path=path)]
     if item.degraded:
-        parts.append(f"DEGRADED: {item.degraded}")
+        parts.append(say("degraded", why=item.degraded))
     parts.append(", ".join(f"{name} {shown}" for name, shown in dimension_cells(item)))
     if item.by_rule:
-        parts.append(f"counted by rule, not judged: {', '.join(item.by_rule)}")
-    accepted = f"the defender accepted in {item.accepted_rounds}"
-    parts.append(
-        f"{counted(item.rounds, 'round')}, {accepted}, ended because {ENDS.get(item.end_reason, item.end_reason)}"
-    )
+        parts.append(say("by_rule", names=", ".join(item.by_rule)))
+    why = say(_ENDED[item.end_reason]) if item.end_reason in _ENDED else item.end_reason
+    parts.append(say("rounds", n=item.rounds, accepted=item.accepted_rounds, why=why))
     if item.seed_end:
-        parts.append(f"the source's rules would have ended it: {item.seed_end}")
-    parts.append(f"objections without new evidence: {item.void_objections}, cave index {item.cave_index}")
+        parts.append(say("seed_end", what=item.seed_end))
+    parts.append(say("void", n=item.void_objections, cave=item.cave_index))
     if item.criteria.total:
-        parts.append(f"criteria of the {item.criteria_source} met: {share(item.criteria)}")
-    parts += [f"moved: {text}" for text in item.moved]
-    return "; ".join(parts)
+        parts.append(say("criteria", source=item.criteria_source, share=share(item.criteria)))
+    parts += [say("moved", what=text) for text in item.moved]
+    return speech.say("headline.semicolon").join(parts)
 
 
-def discussion_lines(skill: SkillReport) -> list[str]:
+_ENDED = {"no_new_evidence": "no_new_evidence", "round_cap": "round_cap", "lost": "lost", "degraded": "end_degraded"}
+"""Reason of an end -> its message."""
+
+
+def discussion_lines(skill: SkillReport, speech: Speech = ENGLISH) -> list[str]:
     """Every discussion, then why other runs had none; nothing where the mode asked for none."""
-    lines = [discussion_words(item) for item in skill.discussions]
-    return [*lines, *(f"not discussed: {text}" for text in skill.undiscussed)]
+    lines = [discussion_words(item, speech) for item in skill.discussions]
+    return [*lines, *(speech.say("discussion.undiscussed", why=speech.told(text)) for text in skill.undiscussed)]
 
 
-def contract_lines(skill: SkillReport) -> list[str]:
+def contract_lines(skill: SkillReport, speech: Speech = ENGLISH) -> list[str]:
     """The contracts of a skill; nothing where the policy asks for none."""
+
+    def say(name: str, **facts: object) -> str:
+        return speech.say(f"contract.{name}", **facts)
+
     contract = skill.contract
     if contract is None:
         return []
     if contract.not_made:
-        return [f"none was made: {contract.not_made}"]
-    lines = ["the cases were drafted, too: this suite is generated"] if contract.drafted else []
+        return [say("not_made", why=contract.not_made)]
+    lines = [say("drafted")] if contract.drafted else []
     for task in contract.tasks:
-        agreed = "agreed" if task.approved else "FORCED: nobody agreed, the last version counts"
-        said = (
-            f"; approved and score disagreed in {counted(task.disagreements, 'review')}" if task.disagreements else ""
-        )
-        lost = f"; {task.degraded}" if task.degraded else ""
-        lines.append(
-            f"{task.eval_id}: {agreed}, {counted(len(task.score_path), 'round')} ({path_words(task.score_path)}){said}{lost}"
-        )
-    told = "every arm was told the plan" if contract.plan_given == "all_arms" else "no arm was told the plan"
-    return [*lines, *contract.missing, *contract.refused, told]
+        facts = {
+            "agreed": say("agreed" if task.approved else "forced"),
+            "path": path_words(task.score_path, speech),
+            "said": say("disagreed", n=task.disagreements) if task.disagreements else "",
+            "lost": say("lost", why=task.degraded) if task.degraded else "",
+        }
+        lines.append(say("task", id=task.eval_id, n=len(task.score_path), **facts))
+    told = say("all_told" if contract.plan_given == "all_arms" else "none_told")
+    return [*lines, *map(speech.original, (*contract.missing, *contract.refused)), told]
 
 
-def usage_cells(use: ModelUse) -> tuple[str, ...]:
+def usage_cells(use: ModelUse, speech: Speech = ENGLISH) -> tuple[str, ...]:
     """role, model, calls, failed calls, tokens in, tokens out, cost."""
     return (
-        use.role,
+        speech.word(use.role),
         use.model,
         str(use.calls),
         str(use.failed_calls),
-        tokens(use.input_tokens),
-        tokens(use.output_tokens),
-        dollars(use.cost_usd),
+        tokens(use.input_tokens, speech),
+        tokens(use.output_tokens, speech),
+        dollars(use.cost_usd, speech),
     )
+
+
+def spent_words(case: CaseReport) -> str:
+    """What a case cost over all roles, and what it might: ``12 of 200 calls, 8,123 tokens, $0.0100 of $0.67``; a dash where
+    nothing was asked for it."""
+    spent, share = case.spent, case.share
+    if spent is None:
+        return "–"  # noqa: RUF001 - a dash in a table cell
+    used = (
+        None if spent.input_tokens is None or spent.output_tokens is None else spent.input_tokens + spent.output_tokens
+    )
+    known = spent.known_input_tokens + spent.known_output_tokens
+    unknown = f"at least {known:,} tokens" if known else "tokens unknown"
+    count = f"{used:,} tokens" if used is not None else unknown
+    money = dollars(spent.cost_usd) if spent.cost_usd is not None or not spent.known_cost_usd else ""
+    calls = f"{spent.calls} of {share.model_calls} calls" if share is not None else counted(spent.calls, "call")
+    failed = f" ({spent.failed_calls} failed)" if spent.failed_calls else ""
+    price = money if money != "unknown" else "price unknown"
+    price = price or f"at least {dollars(spent.known_cost_usd)}"
+    cap = f" of {dollars(share.usd)}" if share is not None and price != "price unknown" else ""
+    return f"{calls}{failed}, {count}, {price}{cap}"
 
 
 REPLAYED = "scripted"
@@ -390,10 +449,10 @@ def cost_line(report: GateReport) -> str:
     return report.cost.replace(UNPRICED, "$0.00 paid (a replay)") if nothing_paid(report) else report.cost
 
 
-def total_cost(report: GateReport) -> str:
+def total_cost(report: GateReport, speech: Speech = ENGLISH) -> str:
     """Sum over roles; ``unknown`` as soon as one is, but for a replay, for which nothing was paid."""
     if report.usage and nothing_paid(report):
-        return "$0.00 (a replay: nothing was paid)"
+        return speech.say("cell.replay")
     costs = [use.cost_usd for use in report.usage]
     known = [cost for cost in costs if cost is not None]
     if not costs:
@@ -401,13 +460,13 @@ def total_cost(report: GateReport) -> str:
     if len(known) == len(costs):
         return dollars(sum(known))
     least = sum(use.known_cost_usd for use in report.usage)
-    return f"at least {dollars(least)}, part of it unknown" if least else "unknown"
+    return speech.say("cell.at_least", money=dollars(least)) if least else speech.say("cell.unknown")
 
 
-def commits(report: GateReport) -> str:
+def commits(report: GateReport, speech: Speech = ENGLISH) -> str:
     """``base..head``, shortened; what is not known is said."""
-    base = report.base_commit[:12] if report.base_commit else "no base"
-    head = report.head_commit[:12] if report.head_commit else "no head"
+    base = report.base_commit[:12] if report.base_commit else speech.say("cell.no_base")
+    head = report.head_commit[:12] if report.head_commit else speech.say("cell.no_head")
     return f"{base}..{head}"
 
 

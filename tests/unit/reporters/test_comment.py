@@ -7,7 +7,9 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from gate.domain.plan import Enforce
-from gate.domain.report import GateReport, SkillReport, Verdict
+from gate.domain.report import GateReport, Language, SkillReport, Verdict
+from reporters import check as check_run
+from reporters import status, summary
 from reporters.comment import marker, render
 from reporters.markdown import COMMENT_LIMIT
 from tests.builders_records import case_record, check, decide, expectation, skill_record
@@ -116,12 +118,23 @@ def large_report(skills: int, cases: int) -> GateReport:
 @pytest.mark.parametrize(("skills", "cases"), [(1, 200), (60, 20)])
 def test_a_large_report_stays_under_the_limit_and_keeps_every_skills_verdict(skills: int, cases: int) -> None:
     report = large_report(skills, cases)
+    chinese = report.model_copy(update={"language": Language.ZH})
+    told = render(chinese)
+    assert len(told.encode()) <= COMMENT_LIMIT
+    assert len(re.findall(r"^- \*\*(?:通过|不通过)\*\* `skills/", told, re.MULTILINE)) == skills
+    for shown in (report, chinese):
+        assert len(summary.render(shown, [EVIDENCE]).encode()) <= summary.SUMMARY_LIMIT
+        assert len(status.describe(shown)) <= 140
+        output = check_run.render(shown)
+        assert len(output.summary) <= check_run.SUMMARY_CHARACTERS
+        assert len(output.title) <= check_run.TITLE_CHARACTERS
+        assert len(output.annotations) <= check_run.MOST_ANNOTATIONS
     text = render(report)
     assert len(text.encode()) <= COMMENT_LIMIT
     assert len(text) <= COMMENT_LIMIT
     assert len(text) > COMMENT_LIMIT * 0.4
     for skill in report.skills:
-        assert re.search(rf"^\| `{skill.path}` \| \*\*{skill.verdict.name}\*\*", text, re.MULTILINE)
+        assert re.search(rf"^- \*\*{skill.verdict.name}\*\* `{skill.path}`", text, re.MULTILINE)
     assert "more in report.html" in text
     assert text.count("<details>") == text.count("</details>")
     assert text.rstrip().endswith("</sub>")
@@ -132,7 +145,7 @@ def test_more_skills_than_any_comment_holds_are_counted() -> None:
     report = report_of([sample.model_copy(update={"path": f"skills/{'x' * 80}{n}"}) for n in range(2000)])
     text = render(report)
     assert len(text.encode()) <= COMMENT_LIMIT
-    kept = len(re.findall(r"^\| `skills/x", text, re.MULTILINE))
+    kept = len(re.findall(r"^- \*\*PASS\*\* `skills/x", text, re.MULTILINE))
     assert f"{2000 - kept} more skills in report.html" in text
 
 
@@ -141,4 +154,4 @@ def test_a_smaller_limit_is_kept_too(limit: int) -> None:
     text = render(sample_report(), limit=limit)
     assert len(text.encode()) <= limit
     assert text.count("<details>") == text.count("</details>")
-    assert "`skills/csv-cleaner` | **FAIL**" in text
+    assert "- **FAIL** `skills/csv-cleaner`" in text

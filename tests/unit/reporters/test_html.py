@@ -45,7 +45,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.text += data
 
 
@@ -65,7 +65,7 @@ def hostile() -> GateReport:
 
 KEPT = {
     "mode", "enforce", "state", "verdict", "arm", "severity", "kind", "triage", "level", "not_measured_cause",
-    "schema_version",
+    "schema_version", "language", "winner", "with_skill", "first",
 }  # fmt: skip
 
 
@@ -82,26 +82,47 @@ def test_a_page_nests_loads_nothing_and_runs_nothing(report: GateReport) -> None
     text = render(report)
     page = Page(text)
     assert text.startswith("<!doctype html>")
-    assert not {"script", "img", "iframe", "object", "embed", "link", "form", "input", "svg"} & set(page.tags)
+    assert not {"img", "iframe", "object", "embed", "link", "form", "image", "foreignobject"} & set(page.tags)
+    assert page.tags.count("script") == 1
     assert not [item for item in page.attributes if item[1].startswith("on") or item[1] in ("src", "style", "action")]
     assert all(value.startswith("#") for _, name, value in page.attributes if name == "href")
-    assert "url(" not in text
+    assert set(re.findall(r"url\((.)", text)) <= {"#"}
     assert "@import" not in text
+    assert "xlink" not in text
 
 
-def test_the_policy_allows_this_style_sheet_and_nothing_else() -> None:
+def test_the_policy_allows_this_style_sheet_and_this_script_and_nothing_else() -> None:
     text = render(sample_report())
     policy = next(value for tag, name, value in Page(text).attributes if name == "content" and "default-src" in value)
-    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
-    assert style is not None
-    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
-    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    assert "prefers-color-scheme: dark" in style[1]
+    found = {tag: re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("style", "script")}
+    assert {tag: len(items) for tag, items in found.items()} == {"style": 1, "script": 1}
+    style, script = (base64.b64encode(hashlib.sha256(found[tag][0].encode()).digest()).decode() for tag in found)
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; base-uri 'none'; form-action 'none'"
+    )
+    assert "prefers-color-scheme: dark" in found["style"][0]
+
+
+def test_the_script_and_the_style_sheet_are_files_of_the_package_whatever_the_report_says() -> None:
+    scripts = [re.findall(r"<script>.*?</script>", render(item), re.DOTALL) for item in (sample_report(), hostile())]
+    assert scripts[0] == scripts[1]
+
+
+def test_every_plot_has_names_of_its_own_and_the_same_report_draws_the_same_bytes() -> None:
+    text = render(sample_report())
+    plots = re.findall(r"<svg .*?</svg>", text, re.DOTALL)
+    assert len(plots) == 8
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    asked = {match for plot in plots for match in re.findall(r'(?:url\(#|href="#)([^)"]+)', plot)}
+    assert asked <= set(ids)
+    assert all('style="' not in plot for plot in plots), "the page's policy would drop inline style"
+    assert render(sample_report()) == text
 
 
 def test_markup_in_a_report_stays_text_and_hidden_characters_are_shown() -> None:
     text = render(hostile())
-    assert "<script>" not in text
+    assert text.count("<script>") == 1, "the page's own"
     assert "\u202e" not in text
     assert "⟨U+202E⟩" in text
     assert "{{ 7*7 }}" in text
@@ -114,5 +135,5 @@ def test_the_verdicts_come_before_any_detail_and_link_to_it() -> None:
     attributes = Page(text).attributes
     ids = {value for _, name, value in attributes if name == "id"}
     links = [value.removeprefix("#") for tag, name, value in attributes if tag == "a" and name == "href"]
-    assert len(links) == 7
+    assert len(links) == 8
     assert set(links) <= ids

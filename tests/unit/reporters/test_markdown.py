@@ -80,7 +80,10 @@ def test_escaped_text_is_one_paragraph_of_plain_text_and_one_table_cell(text: st
         ("see :tada: 12:30:15", "see :&#8203;tada: 12:&#8203;30:&#8203;15"),
         ("ends in :tada", "ends in :&#8203;tada"),
         ("with_skill _x_", "with_skill &#95;x&#95;"),
-        ("9fceb02d0ae598e95dc970b74767f19372d61af8", "9fce&#8203;b02d0ae598e95dc970b74767f19372d61af8"),
+        (
+            "9fceb02d0ae598e95dc970b74767f19372d61af8",
+            "9fceb0&#8203;2d0ae5&#8203;98e95d&#8203;c970b7&#8203;4767f1&#8203;9372d6&#8203;1af8",
+        ),
     ],
 )
 def test_what_github_finds_in_rendered_text_is_broken_by_a_zero_width_space(text: str, escaped: str) -> None:

@@ -54,3 +54,19 @@ def test_very_many_skills_stay_valid_json_within_their_room_worst_first() -> Non
     for name in ("skills", "changed-skills"):
         assert len(values[name].encode()) <= LIST_BYTES
         assert next(iter(json.loads(values[name]))) == bad.path
+
+
+def test_workflows_of_the_earlier_action_find_their_outputs_in_every_state() -> None:
+    """origins-and-formats.md 1.9: both generations."""
+    report = sample_report()
+    values = outputs(report, state=report.state, exit_code=1, headline="", page_path="skill-gate/report.html")
+    assert (values["status"], values["release_status"], values["exit_code"]) == ("fail", "FAIL", "1")
+    assert values["report_html"] == values["session_report_html"] == "skill-gate/report.html"
+    passed, total = (sum(getattr(one.authoritative, name) for one in report.skills) for name in ("passed", "total"))
+    assert values["authoritative_pass_rate"] == f"{passed / total:.4f}"
+    assert int(values["eval_count"]) == sum(len(one.cases) for one in report.skills)
+    assert values["grade"] in ("", *"SABCDF")
+    nothing = outputs(quiet_report(), state=State.SUCCESS, exit_code=0, headline="")
+    assert (nothing["status"], nothing["release_status"], nothing["delta"]) == ("pass", "PASS", "")
+    for state, word in ((State.ERROR, "error"), (State.PENDING, "conditional")):
+        assert outputs(None, state=state, exit_code=0, headline="")["status"] == word

@@ -33,8 +33,8 @@ def test_what_has_no_room_is_counted_and_every_verdict_comes_first(limit: int) -
     counted = re.search(r"The details of (\d+) of 61 skills had no room here", text)
     assert shown + (int(counted[1]) if counted else 0) == 61
     assert text.index("csv-cleaner") < text.find("<details>") or "<details>" not in text
-    rows = len(re.findall(r"^\| `skills/", text, re.MULTILINE))
-    more = re.search(r"(\d+) more skills in report.html", text)
+    rows = len(re.findall(r"^- \*\*\w+\*\* `skills/", text, re.MULTILINE))
+    more = re.search(r"^- (\d+) more skills in report.html", text, re.MULTILINE)
     assert rows + (int(more[1]) if more else 0) == 61
 
 
