@@ -1,6 +1,6 @@
 # Each target sets up what it needs, so that any of them is the first command on a fresh machine.
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint image engine venv browser bubblewrap openapi lock
+.PHONY: help demo test bench lint image engine venv browser bubblewrap postgresql openapi lock
 
 # The first Python that is new enough; another one: make PYTHON=/path/to/python3
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -18,13 +18,13 @@ demo: venv ## run the main job end to end on a repository of its own
 		$(BIN)/python examples/demo/run_demo.py --sandbox bubblewrap; \
 	else exit 3; fi
 
-test: venv image browser bubblewrap openapi lint ## run all checks and all tests
+test: venv image browser bubblewrap postgresql openapi lint ## run all checks and all tests
 	$(BIN)/python -m pytest
 
 bench: venv image ## run all benchmarks at full size
 	@set -e; for file in $(filter-out tests/bench/_% tests/bench/test_%,$(wildcard tests/bench/*.py)); do \
 		name=$${file#tests/bench/}; name=$${name%.py}; \
-		echo "== $$name"; $(BIN)/python -m tests.bench.$$name; \
+		echo "== $$name"; $(BIN)/python -m tests.bench._run $$name; \
 	done
 
 lint: venv ## check style, types and the direction of imports
@@ -44,6 +44,9 @@ browser: ## install Chromium for the browser tests where that is possible
 
 bubblewrap: ## install bubblewrap for its tests where that is possible
 	@.ci/bubblewrap
+
+postgresql: ## install PostgreSQL for the tests of several workers where that is possible
+	@.ci/postgresql
 
 openapi: ## fetch GitHub's own API description for the tests, once
 	@.ci/openapi

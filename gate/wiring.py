@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,16 +22,23 @@ if TYPE_CHECKING:
     from gate.adapters.model_names import Keys
     from gate.domain.event import PullRequestEvent
     from gate.domain.findings import Finding
-    from gate.domain.report import GateReport
+    from gate.domain.forge import CheckOutput, Conclusion, PullRequest
+    from gate.domain.report import GateReport, Language, State
     from gate.execution.harnesses.install import AgentSource
     from gate.llm.ledger import Ledger
-    from gate.protocols import Clock, Forge, McpReach, Repository, Sandbox
+    from gate.protocols import Clock, Forge, GateService, McpReach, Repository, Sandbox
 
 SECRET_VARIABLES = {
     "anthropic": ("INPUT_ANTHROPIC-API-KEY", "INPUT_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
     "openai": ("INPUT_OPENAI-API-KEY", "INPUT_OPENAI_API_KEY", "OPENAI_API_KEY"),
     "github": ("INPUT_GITHUB-TOKEN", "INPUT_GITHUB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"),
     "webhook": ("SKILL_GATE_WEBHOOK_SECRET",),
+    "app-key": ("SKILL_GATE_APP_KEY",),
+    "database": ("DATABASE_URL",),
+    "metrics": ("SKILL_GATE_METRICS_TOKEN",),
+    "signing-key": ("SKILL_GATE_SIGNING_KEY",),
+    "s3-access": ("SKILL_GATE_S3_ACCESS_KEY",),
+    "s3-secret": ("SKILL_GATE_S3_SECRET_KEY",),
     "cache-key": ("INPUT_CACHE-KEY", "INPUT_CACHE_KEY", "SKILL_GATE_CACHE_KEY"),
     "actions-runtime": ("ACTIONS_RUNTIME_TOKEN",),
     "actions-id": ("ACTIONS_ID_TOKEN_REQUEST_TOKEN",),
@@ -125,9 +132,14 @@ def bind(environ: MutableMapping[str, str], cancelled: threading.Event | None = 
         render_findings=_render_findings,
         service=Service(
             serve=_serve,
-            fetch=lambda *what: _fetch(*what, token=keys.get("github"), stop=stop),
-            make_forge=lambda environment, hurry: _make_forge(environment, keys.get("github"), stop, hurry=hurry),
+            work=_work,
+            open_store=lambda data, app: _open_store(data, app.secrets.get("database")),
+            fetch=_fetch,
+            tip_of=_tip_of,
+            make_forge=lambda environment, hurry, token: _make_forge(environment, token, stop, hurry=hurry),
+            make_tokens=lambda api_url: _make_tokens(around, keys, api_url),
         ),
+        connect_service=lambda url: _connect_service(url, around, keys.get("actions-id"), stop),
         interactive=sys.stderr.isatty() and "CI" not in around and around.get("TERM") not in (None, "dumb"),
     )
 
@@ -198,35 +210,179 @@ def _make_forge(environ: Mapping[str, str], token: str | None, stop: threading.E
     return GitHubForge.from_environment(environ, SecretStr(token) if token else None, patience=patience)
 
 
-def _serve(**how: Any) -> None:
-    from gate.service.app import serve
-
-    serve(**how)
-
-
-def _fetch(
-    folder: Path,
-    event: PullRequestEvent,
-    server: str,
-    mirrors: Path | None,
-    *,
-    token: str | None,
-    stop: threading.Event,
-) -> None:
+def _connect_service(url: str, environ: Mapping[str, str], token: str | None, stop: threading.Event) -> GateService:
     from pydantic import SecretStr
 
-    from gate.adapters.git_fetch import fetch_pull_request, mirror_of
+    from gate.adapters.gate_service import GateServiceHttp
+
+    return GateServiceHttp(
+        url,
+        id_url=environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""),
+        id_token=SecretStr(token) if token else None,
+        sleep=lambda seconds: _wait(stop, seconds),
+    )
+
+
+def _serve(*, app: App, work: bool, log_format: str, beside: Mapping[str, Any], **how: Any) -> None:
+    from gate.service.run import serve
+
+    if not work:
+        how["make_desk"] = None
+    serve(**_for_service(app, log_format, how), more=lambda rooms: _beside(app, rooms, beside))
+
+
+def _beside(app: App, rooms: Any, asked: Mapping[str, Any]) -> Any:
+    from gate.service.beside import Wishes, beside
+    from reporters.plots import trend
+
+    tokens = app.service.make_tokens(app.environ.get("GITHUB_API_URL", "https://api.github.com"))
+
+    def look(event: PullRequestEvent) -> PullRequest:
+        environ = {**app.environ, "GITHUB_REPOSITORY": event.repository}
+        forge = app.service.make_forge(environ, True, tokens(event.repository, None))
+        return forge.pull_request(event.number)
+
+    wishes = Wishes(
+        plot=trend,
+        look=look,
+        metrics_token=app.secrets.get("metrics"),
+        signing_key=app.secrets.get("signing-key"),
+        **asked,
+    )
+    return beside(rooms, wishes)
+
+
+def _make_bundles(app: App, address: str) -> Any:
+    from pydantic import SecretStr
+
+    from gate.adapters.object_store import S3Objects
+    from gate.service.object_bundles import ObjectBundles
+
+    access, secret = app.secrets.get("s3-access"), app.secrets.get("s3-secret")
+    return ObjectBundles(
+        S3Objects(
+            address,
+            endpoint=app.environ.get("SKILL_GATE_S3_ENDPOINT") or None,
+            region=app.environ.get("SKILL_GATE_S3_REGION") or None,
+            access_key=SecretStr(access) if access else None,
+            secret_key=SecretStr(secret) if secret else None,
+        )
+    )
+
+
+def _work(*, app: App, log_format: str, **how: Any) -> None:
+    from gate.service.run import work
+
+    work(**_for_service(app, log_format, how))
+
+
+def _for_service(app: App, log_format: str, how: dict[str, Any]) -> dict[str, Any]:
+    """What the service's processes need of everything else."""
+    from gate.cli.app import JobNeeds
+    from gate.evidence.redact import Redactor
+    from gate.service.jobs import Concluded, Limits, Planned, provider_of
+    from gate.service.logs import Log
+
+    tokens = app.service.make_tokens(app.environ.get("GITHUB_API_URL", "https://api.github.com"))
+    make_desk = how["make_desk"]
+    address = how.pop("bundles")
+    kept = _make_bundles(app, address) if address else None
+
+    def at_desk(keep: Callable[[str, Path], None]) -> Any:
+        needs = JobNeeds(planned=Planned, concluded=Concluded, provider_of=provider_of, keep=keep, token=tokens)
+        return make_desk(needs)
+
+    return {
+        **how,
+        "make_desk": at_desk if make_desk is not None else None,
+        "make_bundles": (lambda data: kept) if kept is not None else None,
+        "limits": Limits(**how["limits"]),
+        "database": app.secrets.get("database"),
+        "log": Log(app.say, Redactor(dict(app.secrets)), log_format),
+        "stop": app.cancelled,
+        "on_fenced": app.abort,
+    }
+
+
+def _open_store(data: Path, database: str | None) -> Any:
+    from gate.service.run import opened
+
+    return opened(data, database)
+
+
+def _make_tokens(
+    environ: Mapping[str, str], secrets_by_kind: Mapping[str, str], api_url: str
+) -> Callable[[str, int | None], str]:
+    """Tokens of the App where there is one, else the one that was given. Raises ConfigurationError where there is neither."""
+    from pydantic import SecretStr
+
+    from gate.adapters.github_app import GitHubApp
+
+    app_id, key = environ.get("SKILL_GATE_APP_ID", "").strip(), secrets_by_kind.get("app-key", "")
+    file = environ.get("SKILL_GATE_APP_KEY_FILE", "").strip()
+    if app_id and not key and file:
+        try:
+            key = Path(file).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"SKILL_GATE_APP_KEY_FILE cannot be read: {error}.") from None
+    if app_id and key:
+        app = GitHubApp(app_id, SecretStr(key), api_url)
+        return lambda repository, installation: app.token(repository, installation).get_secret_value()
+    if app_id or key:
+        raise ConfigurationError(
+            "Of the App there is only a half: its id and its private key go together.",
+            remedy="Set SKILL_GATE_APP_ID, and SKILL_GATE_APP_KEY or SKILL_GATE_APP_KEY_FILE.",
+        )
+    token = secrets_by_kind.get("github")
+    if token is None:
+        raise ConfigurationError(
+            "There is no token to report with.",
+            remedy="Set SKILL_GATE_APP_ID and SKILL_GATE_APP_KEY, or GITHUB_TOKEN to a token that may write pull requests and"
+            " commit statuses of the repositories.",
+        )
+    return lambda repository, installation: token
+
+
+def _fetch(  # noqa: PLR0917 - the seam's arguments have no names
+    folder: Path,
+    repository: str,
+    server: str,
+    mirrors: Path | None,
+    branch: str,
+    commits: Mapping[str, str],
+    token: str,
+    stop: threading.Event,
+) -> None:
+    from gate.adapters.git_fetch import fetch_commits
+
+    source, how = _source(repository, server, mirrors, token)
+    fetch_commits(folder, source, branch, commits, cancelled=stop, **how)
+
+
+def _tip_of(
+    repository: str, server: str, mirrors: Path | None, name: str, token: str, stop: threading.Event
+) -> tuple[str, str]:
+    from gate.adapters.git_fetch import tip_of
+
+    source, how = _source(repository, server, mirrors, token)
+    return tip_of(source, name, cancelled=stop, **how)
+
+
+def _source(repository: str, server: str, mirrors: Path | None, token: str) -> tuple[str, dict[str, Any]]:
+    from pydantic import SecretStr
+
+    from gate.adapters.git_fetch import mirror_of
 
     if mirrors is not None:
-        source = mirror_of(mirrors, event.repository)
-        fetch_pull_request(folder, source, event, protocols=("file",), cancelled=stop)
-        return
-    source = f"{server.rstrip('/')}/{event.repository}.git"
-    fetch_pull_request(folder, source, event, token=SecretStr(token) if token else None, cancelled=stop)
+        return mirror_of(mirrors, repository), {"protocols": ("file",)}
+    return f"{server.rstrip('/')}/{repository}.git", {"token": SecretStr(token) if token else None}
 
 
 class _Texts:
     """``gate.cli.app.ActionTexts`` by the reporters, each imported when it is needed."""
+
+    def __init__(self) -> None:
+        self._language = "en"
 
     def comment(self, report: GateReport, key: str, run_url: str = "") -> tuple[str, str]:
         from reporters import comment
@@ -241,7 +397,7 @@ class _Texts:
     def summary_note(self, headline: str, lines: Sequence[str], notes: Sequence[str]) -> str:
         from reporters import summary
 
-        return summary.render_note(headline, lines, notes)
+        return summary.render_note(headline, lines, notes, language=self._language)
 
     def status(self, report: GateReport) -> str:
         from reporters import status
@@ -251,12 +407,35 @@ class _Texts:
     def status_failure(self, message: str) -> str:
         from reporters import status
 
-        return status.describe_failure(message)
+        return status.describe_failure(message, self._language)
+
+    def check(self, report: GateReport) -> CheckOutput:
+        from reporters import check
+
+        return check.render(report)
+
+    def check_note(self, headline: str, lines: Sequence[str] = ()) -> CheckOutput:
+        from reporters import check
+
+        return check.render_note(headline, lines)
+
+    def conclusion(self, state: State) -> Conclusion:
+        from reporters import check
+
+        return check.conclusion_of(state)
 
     def status_words(self, moment: Literal["running", "cancelled", "crashed"]) -> str:
         from reporters import status
 
-        return {"running": status.RUNNING, "cancelled": status.CANCELLED, "crashed": status.CRASHED}[moment]
+        return status.moment(moment, self._language)
+
+    def running_words(self) -> Collection[str]:
+        from reporters import status
+
+        return status.running_words()
+
+    def speak(self, language: Language) -> None:
+        self._language = language.value
 
     def outputs(self, report: GateReport | None, **facts: Any) -> dict[str, str]:
         from reporters import outputs
@@ -318,7 +497,9 @@ def _make_agent(settings: Settings, keys: Keys, ledger: Ledger, clock: Clock) ->
     """Nothing is started yet; what cannot go together is said before anything runs."""
     from gate.adapters.agent_programs import find_program
     from gate.adapters.gateway.gateway import Gateway
+    from gate.adapters.model_calls import Retry
     from gate.adapters.model_names import parse_model_name
+    from gate.adapters.pace import Pace
     from gate.execution.harnesses import harness_of
     from gate.execution.harnesses.install import AgentSource
 
@@ -331,7 +512,7 @@ def _make_agent(settings: Settings, keys: Keys, ledger: Ledger, clock: Clock) ->
             "What an agent program asks cannot be recorded for replay:DIR.",
             remedy="Leave out --record, or use --harness loop.",
         )
-    gateway = Gateway(name, keys.of(name), ledger=ledger, clock=clock)
+    gateway = Gateway(name, keys.of(name), ledger=ledger, clock=clock, retry=Retry(pace=Pace()))
     if harness.dialects.isdisjoint(gateway.dialects):
         other = "openai" if name.provider == "anthropic" else "anthropic"
         raise ConfigurationError(
@@ -389,7 +570,7 @@ def _bind_models(
     if settings.models is None:
         raise ConfigurationError("No model is named.", remedy="Name one with --model.")
     record = Path(settings.record) if settings.record else None
-    factory = ModelFactory(settings.models, keys, record=record, sleep=lambda seconds: _wait(stop, seconds))
+    factory = ModelFactory(settings.models, keys, record=record, sleep=stop.wait, stopped=stop.is_set)
     if record is not None:
         write_recording(record, factory.describe(seed=seed.hex, run_date=run_date))
     models = Models(factory)

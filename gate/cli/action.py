@@ -21,6 +21,7 @@ from gate.cli.job import (
     Commits,
     Nothing,
     Target,
+    is_commit,
     locate,
     part_of_a_release,
     refuse_unsafe,
@@ -29,13 +30,13 @@ from gate.cli.job import (
 from gate.cli.on_github import OnGitHub
 from gate.cli.override import override_of
 from gate.cli.runner import Runner
-from gate.domain.event import Event
+from gate.domain.event import Event, PullRequestEvent
 from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport, State
 from gate.errors import Cancelled, ConfigurationError
 from gate.evidence.cache import DEFAULT_SCOPE
 from gate.protocols import Forge, Repository
-from gate.settings import OWN_IMAGE, CacheSettings, ModelChoice, Settings
+from gate.settings import OWN_IMAGE, CacheSettings, ModelChoice, Policy, Settings
 
 T = TypeVar("T")
 
@@ -84,11 +85,19 @@ class Result:
     """The folder of kept runs, where there is one."""
 
 
-def run_action(app: App) -> int:
-    """The whole Action. Never raises: outputs, summary and status are written whatever happened."""
+Judge = Callable[[App, Settings], GateReport]
+"""What a job does between its settings and its report: ``gate.cli.session.run_session``, or the service's way."""
+
+
+def run_action(app: App, judge: Judge | None = None, *, begun: bool = False) -> int:
+    """The whole Action. Never raises: outputs, summary and status are written whatever happened.
+
+    ``judge``: instead of a session in one piece; what it raises as a BaseException ends the job without a report.
+    ``begun``: GitHub was told already that it is being judged.
+    """
     runner = Runner(app)
     with runner:
-        return _Action(app, runner).run()
+        return _Action(app, runner, judge, begun=begun).run()
 
 
 def _noted_sandbox(app: App, runner: Runner) -> Callable[[], Any]:
@@ -114,7 +123,9 @@ def _with_forge(app: App, forge: Forge, number: int | None) -> Callable[[str], R
 class _Action:
     """One job: judge, then report. Whatever happens in between, every part of the report is tried."""
 
-    def __init__(self, app: App, runner: Runner) -> None:
+    def __init__(self, app: App, runner: Runner, judge: Judge | None = None, *, begun: bool = False) -> None:
+        self._with = judge
+        self._begun = begun
         self._leave = app.abort
         self._app = replace(app, say=runner.say, make_sandbox=_noted_sandbox(app, runner), abort=self._abort)
         self._runner = runner
@@ -160,6 +171,7 @@ class _Action:
         # The status first: a job that is being cancelled has seconds left.
         self._surely(lambda: self._resolve(result))
         url = self._surely(lambda: self._comment(result)) or ""
+        self._surely(lambda: self._check(result))
         self._surely(lambda: self._write_outputs(result, url))
         self._surely(lambda: self._write_summary(result, url))
         self._surely(lambda: self._say(result))
@@ -173,12 +185,14 @@ class _Action:
         environ = self._app.environ
         name = environ.get("GITHUB_EVENT_NAME", "")
         refuse_unsafe(name)
-        from gate.cli.session import run_session, session_id_of
+        from gate.cli.session import session_id_of
         from gate.domain.seeding import SessionSeed
         from gate.intake.event import read_event
 
         event = read_event(name, _payload(environ), environ)
         inputs = read_inputs(environ, event)
+        if inputs.language is not None:
+            self._app.texts.speak(inputs.language)
         forge = self._app.make_forge(False) if "github" in self._app.secrets else None
         target = target_of(event, inputs, forge, self._app.say)
         if isinstance(target, Nothing):
@@ -186,18 +200,21 @@ class _Action:
         if forge is not None:
             self._app = replace(self._app, open_repository=_with_forge(self._app, forge, target.number))
         commits = None
-        if target.head.startswith("refs/"):  # a status goes to a commit; of a tag the checkout says which
+        if not is_commit(target.head):  # a status goes to a commit; of a name the checkout says which
             commits = self._locate(target, forge)
             target = replace(target, head=commits.head)
         context = None if target.status is None else f"{inputs.status_context}{target.status}"
         self._github = OnGitHub(
             self._app, self._runner, inputs, sha=target.head, number=target.number, context=context, forge=forge
         )
-        self._github.begin()
-        settings = self._settings(target, commits or self._locate(target, forge), inputs)
+        if not self._begun:
+            self._github.begin()
+        settings = self._settings(target, commits or self._locate(target, forge), inputs, event)
         settings = self._with_override(settings, event, target.head, forge)
         self._runner.save(session=session_id_of(SessionSeed(settings.seed or "")))
-        report = run_session(self._app, settings)
+        report = self._judge_with(event, settings)(self._app, settings)
+        if target.pinned and forge is not None and target.number is not None:
+            _hold_to_head(forge, target.number, target.head)
         return Result(
             report.state,
             report.exit_code,
@@ -207,6 +224,17 @@ class _Action:
             bundle=Path(settings.out),
             cache=Path(settings.cache.folder) if settings.cache else None,
         )
+
+    def _judge_with(self, event: Event, settings: Settings) -> Judge:
+        from gate.cli.session import run_session
+
+        if self._with is not None:
+            return self._with
+        if settings.hand_over is None or not isinstance(event, PullRequestEvent):
+            return run_session
+        from gate.cli.handover import hand_over
+
+        return functools.partial(hand_over, event=event, payload=_payload(self._app.environ))
 
     def _with_override(self, settings: Settings, event: Event, head: str, forge: Forge | None) -> Settings:
         """Break-glass as GitHub knows it now; a label that counts for nothing is a finding."""
@@ -219,8 +247,9 @@ class _Action:
     def _locate(self, target: Target, forge: Forge | None) -> Commits:
         return locate(self._app.open_repository(str(self._runner.workspace)), target, forge)
 
-    def _settings(self, target: Target, commits: Commits, inputs: ActionInputs) -> Settings:
+    def _settings(self, target: Target, commits: Commits, inputs: ActionInputs, event: Event) -> Settings:
         """Inputs over policy where they may, else only where they are stricter."""
+        from gate.cli.handover import asked_service
         from gate.cli.session import session_policy, session_settings
         from gate.cli.tighten import not_inputs, tighten
 
@@ -229,6 +258,8 @@ class _Action:
             f"{target.head_name}: {commits.base[:12]}..{commits.head[:12]}, by the policy of {commits.policy_at[:12]}"
         )
         policy = session_policy(self._app, repository, commits.policy_at)
+        if inputs.language is None:
+            self._app.texts.speak(policy.language)
         # What holds where the policy does not say it: releases and audits begin stricter than a pull request.
         mode = policy.mode or target.mode or Mode.STANDARD
         enforce = policy.enforce or target.enforce or Enforce.STANDARD
@@ -239,6 +270,15 @@ class _Action:
             kept, loosening = tighten(asked, said, workflow=self._runner.workflow_path)
             inputs = kept.model_copy(update={key: getattr(inputs, key) for key in target.own_inputs})
             findings = (*findings, *loosening)
+        policy = _with_budget(policy, inputs.budget, may_raise=target.may_loosen)
+        service, unfollowed = asked_service(
+            event,
+            inputs,
+            policy,
+            static_only=target.static_only is not None,
+            workflow=self._runner.workflow_path,
+        )
+        findings = (*findings, unfollowed) if unfollowed is not None else findings
         if target.status == RELEASE_STATUS and inputs.paths:
             findings = (*findings, part_of_a_release(inputs.paths))
         for finding in findings:
@@ -263,6 +303,7 @@ class _Action:
             cache=_cache(self._runner, inputs, self._app.environ, target),
             models=models,
             harness=inputs.harness,
+            language=inputs.language,
             image=inputs.image or OWN_IMAGE,
             jobs=inputs.jobs,
             record=None,
@@ -270,6 +311,7 @@ class _Action:
             static_only=target.static_only,
             real_refused=target.real_refused,
             input_findings=findings,
+            hand_over=service,
         )
         # Drawn here, so that the post step can be told the session before anything runs.
         return settings if settings.seed else settings.model_copy(update={"seed": self._app.random_hex(32)})
@@ -292,16 +334,24 @@ class _Action:
             words = self._app.texts.status(result.report) if result.report else result.headline
             self._github.resolve(result.state, words, hurry=self._app.cancelled.is_set())
 
+    def _check(self, result: Result) -> None:
+        if self._github is None:
+            return
+        texts = self._app.texts
+        output = texts.check(result.report) if result.report else texts.check_note(result.headline, result.lines)
+        self._github.resolve_check(result.state, output, cancelled=result.exit_code == EXIT_CANCELLED)
+
     def _comment(self, result: Result) -> str:
         if result.report is None or self._github is None or self._app.cancelled.is_set():
             return ""
         return self._github.comment(result.report)
 
     def _write_outputs(self, result: Result, url: str) -> None:
-        report = bundle = ""
+        report = page = bundle = ""
         if result.report is not None and result.bundle is not None:
             bundle = self._runner.for_later_steps(result.bundle)
             report = self._runner.for_later_steps(result.bundle / "report.json")
+            page = self._runner.for_later_steps(result.bundle / "report.html")
         self._runner.outputs(
             self._app.texts.outputs(
                 result.report,
@@ -311,6 +361,7 @@ class _Action:
                 report_path=report,
                 bundle_path=bundle,
                 comment_url=url,
+                page_path=page,
             )
         )
 
@@ -347,6 +398,15 @@ class _Action:
             return None
 
 
+def _hold_to_head(forge: Forge, number: int, head: str) -> None:
+    """Raises ConfigurationError where the pull request has another head than the one that was allowed to run."""
+    if not forge.head_is(number, head):
+        raise ConfigurationError(
+            f"Pull request {number} has a newer head than {head[:12]}: the result of this run is void.",
+            remedy="Look at the new commits, then start the run with the new head.",
+        )
+
+
 def _payload(environ: Mapping[str, str]) -> Mapping[str, Any]:
     """The event's JSON. Raises ConfigurationError."""
     path = environ.get("GITHUB_EVENT_PATH", "")
@@ -364,6 +424,16 @@ def _payload(environ: Mapping[str, str]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError("The event's payload (GITHUB_EVENT_PATH) is no JSON object.", remedy=remedy)
     return value
+
+
+def _with_budget(policy: Policy, dollars: float | None, *, may_raise: bool) -> Policy:
+    """The policy with another cap on the session; where inputs may not loosen it, only a lower one."""
+    if dollars is None:
+        return policy
+    caps = policy.caps
+    most = dollars if may_raise else min(dollars, caps.usd_per_session)
+    each = min(caps.usd_per_skill, most)
+    return policy.model_copy(update={"caps": caps.model_copy(update={"usd_per_session": most, "usd_per_skill": each})})
 
 
 def _out(runner: Runner, inputs: ActionInputs, environ: Mapping[str, str]) -> Path:
@@ -400,7 +470,7 @@ def _cache(runner: Runner, inputs: ActionInputs, environ: Mapping[str, str], tar
         return None
     if target.number is not None:
         scope = f"pull/{target.number}"
-    elif not target.base_ref and target.policy_sha is None:
+    elif not target.base_ref:  # an audit of the default branch, or a push to it: what a release can count on
         scope = DEFAULT_SCOPE
     else:
         scope = f"ref/{environ.get('GITHUB_REF', '')}"

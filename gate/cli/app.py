@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from gate.domain.chat import Role
-from gate.domain.event import PullRequestEvent
 from gate.domain.findings import Finding
-from gate.domain.report import GateReport
+from gate.domain.forge import CheckOutput, Conclusion
+from gate.domain.report import GateReport, Language, State
 from gate.domain.seeding import SessionSeed
 from gate.errors import ConfigurationError
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
-from gate.protocols import Clock, Forge, McpReach, Repository, Sandbox
+from gate.protocols import Clock, Forge, GateService, McpReach, Repository, Sandbox
 from gate.settings import ModelChoice, Settings
 
 if TYPE_CHECKING:
@@ -52,8 +52,23 @@ class ActionTexts(Protocol):
     def status_failure(self, message: str) -> str:
         """The status where there is no report."""
 
+    def check(self, report: GateReport) -> CheckOutput:
+        """What the check run says of a report, with annotations."""
+
+    def check_note(self, headline: str, lines: Sequence[str] = ()) -> CheckOutput:
+        """The check run of a job that has no report."""
+
+    def conclusion(self, state: State) -> Conclusion:
+        """What the check run ends with. Never neutral."""
+
     def status_words(self, moment: Literal["running", "cancelled", "crashed"]) -> str:
         """The status at moments that have no report."""
+
+    def running_words(self) -> Collection[str]:
+        """The status of a job at work, in every language."""
+
+    def speak(self, language: Language) -> None:
+        """Say all that is about no report in this language from now on."""
 
     def outputs(self, report: GateReport | None, **facts: Any) -> dict[str, str]:
         """Every output, whatever happened (``reporters.outputs.outputs``)."""
@@ -82,12 +97,86 @@ class Service:
     """What ``skill-gate serve`` needs beside that."""
 
     serve: Callable[..., None]
-    """``gate.service.app.serve``."""
-    fetch: Callable[[Path, PullRequestEvent, str, Path | None], None]
-    """Arguments: bare repository, event, GitHub's web address, folder of mirrors. Afterwards the pull request's commits
-    are in the repository. Raises RepositoryError."""
-    make_forge: Callable[[Mapping[str, str], bool], Forge]
-    """As ``App.make_forge``, by another environment."""
+    """``gate.service.run.serve``: the addresses and, unless ``work`` is False, the work."""
+    work: Callable[..., None]
+    """``gate.service.run.work``: the work alone."""
+    open_store: Callable[[Path, App], Any]
+    """The service's database, for commands about it. Raises ConfigurationError."""
+    fetch: Callable[[Path, str, str, Path | None, str, Mapping[str, str], str, threading.Event], None]
+    """Arguments: bare repository, ``owner/name``, GitHub's web address, folder of mirrors, branch, commits by the name they
+    are kept under, token, what ends it. Afterwards they are in the repository. Raises RepositoryError."""
+    tip_of: Callable[[str, str, Path | None, str, str, threading.Event], tuple[str, str]]
+    """Arguments: ``owner/name``, GitHub's web address, folder of mirrors, name, token, what ends it. Full name and commit
+    of what the repository calls so. Raises RepositoryError."""
+    make_forge: Callable[[Mapping[str, str], bool, str], Forge]
+    """As ``App.make_forge``, by another environment and with another token."""
+    make_tokens: Callable[[str], Callable[[str, int | None], str]]
+    """Argument: GitHub's API address. Afterwards: ``owner/name`` and the App's installation, where it is known → a token.
+    Raises ConfigurationError where there is neither an App nor a token, later ForgeError."""
+
+
+class ServiceJob(Protocol):
+    """What a desk reads of a job (``gate.service.store.Job``)."""
+
+    @property
+    def id(self) -> str:
+        """Of the job."""
+
+    @property
+    def repository(self) -> str:
+        """``owner/name``."""
+
+    @property
+    def repository_id(self) -> int:
+        """0: unknown."""
+
+    @property
+    def event_name(self) -> str:
+        """As GitHub calls it."""
+
+    @property
+    def head_sha(self) -> str:
+        """Empty: not known yet."""
+
+    @property
+    def number(self) -> int | None:
+        """Of the pull request."""
+
+    @property
+    def installation(self) -> int | None:
+        """Of the App."""
+
+    @property
+    def approved_by(self) -> str:
+        """Login of whoever let a fork's head be run; to be checked."""
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Of the Action."""
+
+
+class ServiceLine(Protocol):
+    """A step's line to the outside (``gate.service.jobs.Control``)."""
+
+    say: Callable[[str], None]
+    cancelled: threading.Event
+    stopping: threading.Event
+
+
+@dataclass(frozen=True)
+class JobNeeds:
+    """What a desk needs of the service."""
+
+    planned: Callable[..., Any]
+    """``gate.service.jobs.Planned``."""
+    concluded: Callable[..., Any]
+    """``gate.service.jobs.Concluded``."""
+    provider_of: Callable[[str], str]
+    """The queue that a model's parts go to."""
+    keep: Callable[[str, Path], None]
+    """Job and bundle folder: the bundle goes to its store."""
+    token: Callable[[str, int | None], str]
+    """As ``Service.make_tokens`` makes it."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +217,9 @@ class App:
     render_findings: Callable[[Sequence[Finding]], str]
     """Findings of ``skill-gate check`` as SARIF."""
     service: Service
+    connect_service: Callable[[str], GateService]
+    """The gate service at an address, for the input service-url. Raises ConfigurationError where this job cannot say who it
+    is."""
     interactive: bool = False
     """Whether a person watches standard error: then progress may renew lines."""
     quiet: bool = False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +14,9 @@ from gate.errors import Cancelled, ConfigurationError, GateError, RepositoryErro
 EXIT_CONFIGURATION = 2
 EXIT_INFRASTRUCTURE = 3
 EXIT_CANCELLED = 130
+DEBUG: ContextVar[bool] = ContextVar("debug", default=False)
+"""Whether this command line said ``--debug``."""
+_SAID = 300
 
 
 class Failure(NamedTuple):
@@ -25,23 +30,44 @@ class Failure(NamedTuple):
 
 
 def explain(error: Exception, say: Callable[[str], None]) -> Failure:
-    """Say an error to people; what the gate did not foresee with its traceback. Never raises."""
+    """Say an error to people. Never raises.
+
+    What the gate did not foresee is its own fault, and nobody's who reads the log: it gets one line that names the place,
+    and its traceback where somebody asks for it (``--debug``; on GitHub a job that is run with debug logging).
+    """
     if isinstance(error, Cancelled):
         say(f"cancelled: {visible(error.message)}")
-        return Failure(EXIT_CANCELLED, error.message)
+        say(f"  what to do: {visible(error.what_to_do)}")
+        return Failure(EXIT_CANCELLED, error.message, error.what_to_do)
     if isinstance(error, GateError):
         say(f"error: {visible(error.message)}")
-        if error.remedy:
-            say(f"  what to do: {visible(error.remedy)}")
+        say(f"  what to do: {visible(error.what_to_do)}")
         code = EXIT_CONFIGURATION if isinstance(error, ConfigurationError | RepositoryError) else EXIT_INFRASTRUCTURE
-        return Failure(code, error.message, error.remedy)
+        return Failure(code, error.message, error.what_to_do)
     import traceback
 
     # Left alone, a crash would end with exit code 1, which means that the gate says no.
     message = "the gate itself failed; nothing was judged"
-    say("".join(traceback.format_exception(error)).rstrip("\n"))
-    say(f"error: {message}. Please report the lines above.")
-    return Failure(EXIT_INFRASTRUCTURE, message, "Please report the traceback in the job's log.", crashed=True)
+    remedy = "Run it again with --debug (on GitHub: with debug logging) and report what it prints."
+    if debugging():
+        say("".join(traceback.format_exception(error)).rstrip("\n"))
+    say(f"error: {message} ({type(error).__name__} in {_place(error)}): {visible(str(error))[:_SAID]}")
+    say(f"  what to do: {remedy}")
+    return Failure(EXIT_INFRASTRUCTURE, message, remedy, crashed=True)
+
+
+def debugging() -> bool:
+    """Whether somebody asked for tracebacks."""
+    return DEBUG.get() or os.environ.get("RUNNER_DEBUG") == "1"
+
+
+def _place(error: Exception) -> str:
+    """The last line of our own that an error passed: file and number."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if {"gate", "reporters"} & set(Path(frame.filename).parts)] or list(frames)
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else "an unknown place"
 
 
 def refuse_shard(folder: Path) -> None:

@@ -12,14 +12,21 @@ from pydantic import Field
 from gate.domain.base import Value
 from gate.domain.event import DispatchEvent
 from gate.domain.plan import Enforce, Mode
+from gate.domain.report import Language
 from gate.errors import ConfigurationError
 from gate.settings import HARNESSES, HarnessName
 
 SECRET_INPUTS = ("github-token", "anthropic-api-key", "openai-api-key", "cache-key")
 """Never read here: ``gate.wiring`` has taken them out of the environment before."""
-DISPATCH_INPUTS = ("paths", "mode", "base", "pull-request")
+DISPATCH_INPUTS = ("paths", "mode", "base", "pull-request", "sha", "ref", "budget")
 """Where the Action has no such input, that of the dispatched workflow with the same name counts."""
+SHORT_NAMES = {"pull-request": "pr"}
+"""Further names of inputs of a dispatched workflow, which people type."""
 DEFAULT_CONTEXT = "skill-gate"
+CHECK_SUFFIX = " report"
+"""Makes the name of the check run of the status's: one name for both would be two requirements of branch protection."""
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@-]*")
 _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/()-]{0,99}")
 
 
@@ -47,11 +54,23 @@ class ActionInputs(Value):
     comment: CommentWhen = CommentWhen.ALWAYS
     status: bool = True
     status_context: str = DEFAULT_CONTEXT
+    check: bool = False
+    """Whether a check run is written beside the status, with annotations at the lines of the findings."""
     cache_dir: str | None = None
     out: str | None = None
+    language: Language | None = None
+    """What comment, status, summary and check run are written in."""
     exit_conditional: Literal[0, 1] = 0
     pull_request: int | None = Field(default=None, ge=1)
     """For ``workflow_dispatch``: the pull request to judge and to report to."""
+    sha: str | None = None
+    """With ``pull_request``: the one head that was looked at and may run."""
+    ref: str | None = None
+    """For ``workflow_dispatch``: the branch, tag or commit to audit instead of the one that it was started on."""
+    budget: float | None = Field(default=None, gt=0)
+    """US dollars that the session may spend."""
+    service_url: str | None = None
+    """The gate service that does the work of a pull request, for repositories without keys."""
 
 
 def input_of(environ: Mapping[str, str], name: str) -> str:
@@ -71,7 +90,8 @@ def read_inputs(environ: Mapping[str, str], event: object = None) -> ActionInput
     for name, parse in _PARSERS.items():
         text = input_of(environ, name)
         if not text and name in DISPATCH_INPUTS:
-            text = (asked.get(name) or asked.get(name.replace("-", "_")) or "").strip()
+            names = (name, name.replace("-", "_"), SHORT_NAMES.get(name, name))
+            text = next((asked[one] for one in names if asked.get(one)), "").strip()
         if not text:
             continue
         try:
@@ -114,9 +134,29 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def _context(text: str) -> str:
-    if not _CONTEXT.fullmatch(text):
-        raise ValueError("at most 100 letters, digits, spaces and any of ._:/()-")
+    if not _CONTEXT.fullmatch(text) or text.endswith(CHECK_SUFFIX):
+        raise ValueError(
+            f'at most 100 letters, digits, spaces and any of ._:/()-, and not "{CHECK_SUFFIX.strip()}" at its end'
+        )
     return text
+
+
+def _commit(text: str) -> str:
+    if not _COMMIT.fullmatch(text):
+        raise ValueError("a whole commit id of 40 hex digits in lower case")
+    return text
+
+
+def _ref(text: str) -> str:
+    if not _REF.fullmatch(text) or ".." in text or "//" in text or len(text) > 250:
+        raise ValueError("the name of a branch or a tag, or a whole commit id")
+    return text
+
+
+def _dollars(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,4})?", text) or float(text) <= 0:
+        raise ValueError("an amount of US dollars such as 2.50")
+    return float(text)
 
 
 def _harness(text: str) -> str:
@@ -142,10 +182,16 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "comment": _one_of(CommentWhen),
     "status": _truth,
     "status-context": _context,
+    "check": _truth,
     "cache-dir": str,
     "out": str,
+    "language": _one_of(Language),
     "exit-conditional": _whole(0, 1),
     "pull-request": _whole(1, 999_999_999),
+    "sha": _commit,
+    "ref": _ref,
+    "budget": _dollars,
+    "service-url": str,
 }
 INPUTS = (*SECRET_INPUTS, *_PARSERS)
 """Every input that action.yml declares."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gate.cli.inputs import ActionInputs
-from gate.domain.event import DEPENDABOT, CommitsEvent, DispatchEvent, Event, How, PullRequestEvent
+from gate.cli.heads import pull_request_of
+from gate.cli.inputs import CHECK_SUFFIX, ActionInputs
+from gate.domain.event import DEPENDABOT, CommitsEvent, DispatchEvent, Event, HeadEvent, How, PullRequestEvent
 from gate.domain.findings import Finding, Level
 from gate.domain.forge import PullRequest
 from gate.domain.plan import Enforce, Mode, NotMeasuredCause
@@ -15,7 +16,7 @@ from gate.errors import ConfigurationError, ForgeError, NoCommonHistoryError, Re
 from gate.intake.notes import short
 from gate.protocols import Forge, Repository
 
-UNSAFE_EVENTS = ("pull_request_target", "workflow_run")
+UNSAFE_EVENTS = ("pull_request_target",)
 FULL_CHECKOUT = "Check out the whole history: actions/checkout with fetch-depth: 0."
 EVENTS = (
     "Use on: pull_request and merge_group for a check, release or push for a gate before a release, schedule or "
@@ -29,6 +30,11 @@ _REAL_REFUSED = {
     NotMeasuredCause.DRAFT: "the pull request is a draft",
 }
 StaticCause = Literal[NotMeasuredCause.FORK, NotMeasuredCause.DEPENDABOT, NotMeasuredCause.DRAFT]
+_STATIC: dict[NotMeasuredCause, StaticCause] = {
+    NotMeasuredCause.FORK: NotMeasuredCause.FORK,
+    NotMeasuredCause.DEPENDABOT: NotMeasuredCause.DEPENDABOT,
+    NotMeasuredCause.DRAFT: NotMeasuredCause.DRAFT,
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,8 @@ class Target:
     status: str | None = None
     """Appended to the status's name; None: no status is written."""
     from_fork: bool = False
+    pinned: bool = False
+    """Whether somebody allowed this very head to run: the result is void once the pull request has another."""
     real_refused: str = ""
     """Why no run may reach a real MCP server, as a clause; empty: the policy decides."""
 
@@ -103,7 +111,7 @@ def refuse_unsafe(event_name: str) -> None:
             f"Skill Gate runs nothing on {event_name}: that event has secrets and a token that writes, while the skills to "
             "run may be a stranger's.",
             remedy="Use on: pull_request. For a change from a fork, a maintainer starts a workflow_dispatch run with the "
-            "input pull-request.",
+            "inputs pull-request and sha.",
         )
 
 
@@ -118,6 +126,11 @@ def target_of(event: Event, inputs: ActionInputs, forge: Forge | None, say: Call
         return _dispatch(event, inputs, forge)
     if isinstance(event, CommitsEvent):
         return _commits(event, inputs)
+    if isinstance(event, HeadEvent):
+        found = pull_request_of(event, forge, f"{inputs.status_context}{CHECK_SUFFIX}")
+        if isinstance(found, str):
+            return Nothing(f"nothing judged: {found}")
+        return _of_pull(found.pull, _STATIC[found.cause] if found.cause else None)
     if event.because:
         return Nothing(f"nothing judged: {event.because}")
     return Nothing(
@@ -166,10 +179,29 @@ def _live(event: PullRequestEvent, forge: Forge | None, say: Callable[[str], Non
         return None
 
 
+def _of_pull(live: PullRequest, static_only: StaticCause | None, *, pinned: bool = False) -> Target:
+    """The head of a pull request as GitHub knows it now."""
+    return Target(
+        head=live.head_sha,
+        head_name=f"the head of pull request {live.number}",
+        base_ref=live.base_ref,
+        base_sha=live.base_sha,
+        number=live.number,
+        status="",
+        static_only=static_only,
+        from_fork=live.from_fork,
+        pinned=pinned,
+        own_inputs=("budget",) if pinned else (),
+        real_refused=_theirs(live),
+    )
+
+
 def _dispatch(event: DispatchEvent, inputs: ActionInputs, forge: Forge | None) -> Target | Nothing:
     if inputs.pull_request is not None:
-        return _maintainer_run(inputs.pull_request, forge)
+        return _maintainer_run(inputs.pull_request, event, inputs.sha, forge)
     on_default = event.on_default_branch
+    if inputs.ref is not None:
+        return _audit_of(inputs.ref, event)
     return Target(
         head=event.sha,
         head_name=event.ref,
@@ -178,35 +210,59 @@ def _dispatch(event: DispatchEvent, inputs: ActionInputs, forge: Forge | None) -
         compare_with=inputs.base,
         how=How.AUDIT if on_default and not inputs.base else How.PARTED,
         paths=(".",) if on_default and not inputs.base else (),
-        own_inputs=("paths", "base"),  # an audit of a branch says nothing about a pull request: it may look at a part
+        # An audit of a branch says nothing about a pull request: it may look at a part.
+        own_inputs=("paths", "base", "budget"),
         mode=Mode.FULL if on_default and not inputs.base else None,
         real_refused=_of_dependabot(event.ref),
     )
 
 
-def _maintainer_run(number: int, forge: Forge | None) -> Target | Nothing:
-    """A pull request that somebody with write access wants run, a fork's too.
+def _audit_of(ref: str, event: DispatchEvent) -> Target:
+    """Every skill of another branch, tag or commit, by the default branch's policy."""
+    return Target(
+        head=ref,
+        head_name=f"what the input ref names, {short(ref, 80)}",
+        base_ref=event.default_branch,
+        may_loosen=event.on_default_branch,
+        how=How.AUDIT,
+        paths=(".",),
+        own_inputs=("paths", "budget"),
+        mode=Mode.FULL,
+        real_refused=_of_dependabot(f"refs/heads/{ref}"),
+    )
 
-    Its base branch's policy holds, and inputs may only tighten that: a workflow can be started on any branch.
+
+def _maintainer_run(number: int, event: DispatchEvent, sha: str | None, forge: Forge | None) -> Target | Nothing:
+    """A pull request that somebody with write access wants run, a fork's too: the one head that they have looked at.
+
+    Its base branch's policy holds, and inputs may only tighten that. Raises ConfigurationError on another branch than the
+    default one, whose workflow file could say anything, and without the commit: between the look and the start the author
+    can push (github-action.md section 3, 40).
     """
     if forge is None:
         raise ConfigurationError(
             f"Pull request {number} is to be judged, but there is no token to read it with.",
             remedy="Give the action its github-token input.",
         )
+    if not event.on_default_branch:
+        raise ConfigurationError(
+            f"Pull request {number} is to be judged by the workflow of {short(event.ref, 80)}.",
+            remedy=f"Start it on the default branch, {short(event.default_branch, 80)}: its workflow file is reviewed.",
+        )
+    if sha is None:
+        raise ConfigurationError(
+            f"Pull request {number} is to be judged, but not which commit of it.",
+            remedy="Give the input sha: the whole id of the head that you have looked at.",
+        )
     live = forge.pull_request(number)
     if live.state != "open":
         return Nothing(f"nothing judged: pull request {number} is closed")
-    return Target(
-        head=live.head_sha,
-        head_name=f"the head of pull request {number}",
-        base_ref=live.base_ref,
-        base_sha=live.base_sha,
-        number=number,
-        status="",
-        from_fork=live.from_fork,
-        real_refused=_theirs(live),
-    )
+    if live.head_sha != sha:
+        raise ConfigurationError(
+            f"The head of pull request {number} is {live.head_sha[:12]} now, not {sha[:12]}: nothing was run.",
+            remedy="Look at the new commits, then start the run with the new head.",
+        )
+    return _of_pull(live, None, pinned=True)
 
 
 def _of_dependabot(ref: str) -> str:
@@ -258,7 +314,7 @@ def locate(repo: Repository, target: Target, forge: Forge | None = None) -> Comm
     extra = ""
     if target.from_fork:
         extra = f" A fork's commits come with ref: refs/pull/{target.number}/head."
-    head = _resolved(repo, (target.head,), target.head_name, extra)
+    head = _resolved(repo, _names(target.head), target.head_name, extra)
     findings: list[Finding] = []
     paths = target.paths
     policy_at = head
@@ -288,6 +344,18 @@ def locate(repo: Repository, target: Target, forge: Forge | None = None) -> Comm
             )
             base = head
     return Commits(head, base, policy_at, exact, paths, tuple(dict.fromkeys(findings)))
+
+
+def is_commit(text: str) -> bool:
+    """Whether this is a commit's whole id."""
+    return len(text) in (40, 64) and all(char in "0123456789abcdef" for char in text)
+
+
+def _names(head: str) -> tuple[str, ...]:
+    """Full names that a short one may stand for: a branch as it was fetched, then a tag."""
+    if head.startswith("refs/") or is_commit(head):
+        return (head,)
+    return (f"refs/remotes/origin/{head}", f"refs/tags/{head}")
 
 
 def _tip(repo: Repository, target: Target, forge: Forge | None) -> str:

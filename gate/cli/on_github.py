@@ -1,4 +1,8 @@
-"""The two things that the Action writes on GitHub, one status and one comment, and how it gives way where it may not."""
+"""What the Action writes on GitHub, one status, one comment and, if asked for, one check run, and how it gives way.
+
+Commit status and check run are two channels under two names: one name for both would be two requirements of branch
+protection (github-action.md 1.7). The status is the gate; the check run shows findings at their lines.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gate.cli.app import App
-from gate.cli.inputs import DEFAULT_CONTEXT, ActionInputs, CommentWhen
+from gate.cli.inputs import CHECK_SUFFIX, DEFAULT_CONTEXT, ActionInputs, CommentWhen
 from gate.cli.runner import Runner
+from gate.domain.forge import CheckOutput
 from gate.domain.report import GateReport, State
 from gate.errors import ConfigurationError, ForgeError
 from gate.protocols import Forge
@@ -43,6 +48,9 @@ class OnGitHub:
         self._forge = forge
         self._silent = False
         self._pending = False
+        self._superseded = False
+        self._check: int | None = None
+        self._no_check = False
         self.notes: list[str] = []
         """For the summary: what could not be written."""
 
@@ -51,22 +59,62 @@ class OnGitHub:
         return bool(self._context) and self._inputs.status and not self._silent
 
     def begin(self) -> None:
-        """Set the status to pending, and leave for the post step what it needs to take that back."""
+        """Set the status to pending and open the check run, and leave for the post step what it needs to take that back."""
+        self._begin_status()
+        self._begin_check()
+
+    def _begin_check(self) -> None:
+        """A new one for each attempt: one that is completed is never opened again (github-action.md 1.7)."""
+        if not (self._context and self._inputs.check) or self._silent or not self._has_token():
+            return
+        name = f"{self._context}{CHECK_SUFFIX}"
+        made = self._try(
+            "the check", lambda forge: forge.start_check(self._sha, name, self._runner.run_url), of_check=True
+        )
+        if made is not None:
+            self._check = made.id
+            self._runner.save(check=str(made.id))
+
+    def resolve_check(self, state: State, output: CheckOutput, *, cancelled: bool = False) -> None:
+        """Complete the check run, if there is one. A run that was cancelled or crashed is no success and never neutral."""
+        check_id = self._check
+        if check_id is None or self._no_check:
+            return
+        conclusion = "cancelled" if cancelled else self._app.texts.conclusion(state)
+        if (
+            self._try("the check", lambda forge: forge.end_check(check_id, conclusion, output), of_check=True)
+            is not None
+        ):
+            self._runner.save(checked=conclusion)
+
+    def _begin_status(self) -> None:
         if not self._writes_status or not self._has_token():
             return
         # First what the post step needs: a kill between the two must not leave a pending status for ever.
         self._runner.save(sha=self._sha, context=self._context, url=self._runner.run_url)
-        self._pending = True
-        self._set(State.PENDING, self._app.texts.status_words("running"))
+        self._pending = self._set(State.PENDING, self._app.texts.status_words("running"))
 
     def resolve(self, state: State, description: str, *, hurry: bool = False) -> None:
-        """Set the final status of the commit. ``hurry``: the job is being cancelled and has seconds left."""
+        """Set the final status of the commit. ``hurry``: the job is being cancelled and has seconds left.
+
+        Where another run has set it after this one began (ready for review meanwhile, started again), that run has the
+        last word: neither status nor comment is written.
+        """
         if not self._writes_status or not self._has_token():
             return
         if hurry:
             self._forge = None
+        elif self._pending and self._is_superseded():
+            self._superseded = True
+            self._runner.save(resolved=state.value)
+            self._left_alone("another run about the same commit has begun since", what="status")
+            return
         if self._set(state, description, hurry=hurry) and self._pending:
             self._runner.save(resolved=state.value)
+
+    def _is_superseded(self) -> bool:
+        now = self._try("the status", lambda forge: forge.status_of(self._sha, self._context), quietly=True)
+        return now is not None and now.target_url not in ("", self._runner.run_url)
 
     def _set(self, state: State, description: str, *, hurry: bool = False) -> bool:
         def write(forge: Forge) -> bool:
@@ -83,6 +131,8 @@ class OnGitHub:
         number, when = self._number, self._inputs.comment
         if number is None or when is CommentWhen.NEVER or self._silent or not self._has_token():
             return ""
+        if self._superseded:
+            return self._left_alone("another run about the same commit has begun since")
         context = self._inputs.status_context
         key = "" if context == DEFAULT_CONTEXT else context
         marker, body = self._app.texts.comment(report, key, self._runner.run_url)
@@ -100,8 +150,8 @@ class OnGitHub:
 
         return self._try("the comment", write) or ""
 
-    def _left_alone(self, why: str) -> str:
-        text = f"The comment was not written: {why}."
+    def _left_alone(self, why: str, *, what: str = "comment") -> str:
+        text = f"The {what} was not written: {why}."
         self.notes.append(text)
         self._runner.say(text)
         return ""
@@ -112,13 +162,29 @@ class OnGitHub:
         self._fall_silent("There is no github-token, so neither comment nor status can be written.")
         return False
 
-    def _try(self, what: str, write: Callable[[Forge], T], *, hurry: bool = False) -> T | None:
+    def _try(
+        self,
+        what: str,
+        write: Callable[[Forge], T],
+        *,
+        hurry: bool = False,
+        of_check: bool = False,
+        quietly: bool = False,
+    ) -> T | None:
+        """``of_check``: a token that may not write checks may still write the rest. ``quietly``: a failure is nothing to tell."""
         try:
             if self._forge is None:
                 self._forge = self._app.make_forge(hurry)
             return write(self._forge)
         except ForgeError as error:
-            if error.kind == "permission":
+            if quietly:
+                return None
+            if of_check and error.kind == "permission":
+                self._no_check = True
+                text = f"This job's token may not write {what}: {error.message} {error.remedy}"
+                self.notes.append(text)
+                self._runner.annotate("notice", text)
+            elif error.kind == "permission":
                 self._fall_silent(
                     f"This job's token may not write {what}: {error.message} The verdict stands in the exit code, the "
                     f"summary and the bundle. {error.remedy}"

@@ -9,6 +9,7 @@ import click
 
 from gate.cli.app import App, choose_models
 from gate.domain.plan import Enforce, Mode
+from gate.domain.report import Language
 from gate.settings import HARNESSES, SANDBOXES
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ _OPTIONS = (
         "--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Sandboxes at the same time."
     ),
     click.option("--seed", metavar="HEX", help="64 hex digits from which all randomness comes; default: drawn."),
+    click.option(
+        "--language",
+        type=click.Choice([item.value for item in Language]),
+        help="What reports are written in.  [default: en]",
+    ),
     click.option(
         "--exit-conditional",
         type=click.Choice(["0", "1"]),

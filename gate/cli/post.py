@@ -12,7 +12,7 @@ def clean_up(app: App) -> int:
     """Take back a status that still says that a run goes on, and remove the sandboxes that it left. Always exits 0."""
     runner = Runner(app)
     with runner:
-        for step in (_status, _sandboxes):
+        for step in (_status, _check, _sandboxes):
             try:
                 step(app, runner)
             except Exception as error:  # noqa: BLE001 - the result of the job stands; this step only tidies up
@@ -27,13 +27,26 @@ def _status(app: App, runner: Runner) -> None:
         return
     forge = app.make_forge(False)
     now = forge.status_of(sha, context)
-    running = app.texts.status_words("running")
-    if now is None or now.state is not State.PENDING or now.description != running:
+    running = app.texts.running_words()
+    if now is None or now.state is not State.PENDING or now.description not in running:
         return
     if now.target_url != runner.saved("url"):
         return
     forge.set_status(sha, context, State.ERROR, app.texts.status_words("cancelled"), now.target_url)
     runner.say(f"the status {context} of {sha[:12]} was still pending; it says now that the run was cancelled")
+
+
+def _check(app: App, runner: Runner) -> None:
+    """Only the check run that this very attempt has opened, where it is still open."""
+    check = runner.saved("check")
+    if not check.isdigit() or runner.saved("checked") or "github" not in app.secrets:
+        return
+    forge = app.make_forge(False)
+    if forge.check(int(check)).completed:
+        return
+    words = app.texts.status_words("cancelled")
+    forge.end_check(int(check), "cancelled", app.texts.check_note(words))
+    runner.say(f"the check {check} was still in progress; it says now that the run was cancelled")
 
 
 def _sandboxes(app: App, runner: Runner) -> None:

@@ -19,10 +19,11 @@ from gate.cli.failures import refuse_shard
     default="md",
     show_default=True,
 )
+@click.option("--language", type=click.Choice(["en", "zh"]), help="What md is written in.  [default: the report's own]")
 @click.pass_obj
-def report(app: App, bundle: Path, kind: str) -> int:
+def report(app: App, bundle: Path, kind: str, language: str | None) -> int:
     """Render the report of a BUNDLE on standard output."""
-    from gate.domain.report import GateReport
+    from gate.domain.report import GateReport, Language
     from gate.errors import ConfigurationError
 
     refuse_shard(bundle)
@@ -32,5 +33,7 @@ def report(app: App, bundle: Path, kind: str) -> int:
         raise ConfigurationError(f"{bundle} has no report.json.", remedy="Name the --out folder of a run.") from None
     except ValueError as error:
         raise ConfigurationError(f"{bundle / 'report.json'} is not a report: {error}") from None
+    if language and kind != "json":
+        value = value.model_copy(update={"language": Language(language)})
     click.echo(app.render(value, kind), nl=False)
     return 0

@@ -36,6 +36,12 @@ def _said_by_plan(context: click.Context) -> list[str]:
     "--plan", metavar="FILE", help="A plan that `skill-gate plan` wrote: it says all but what this machine has."
 )
 @click.option("--shard", metavar="I/N", help="The part of the plan to run; `skill-gate merge` puts the parts together.")
+@click.option(
+    "--mutation",
+    "mutation_file",
+    metavar="FILE",
+    help="Say in the report what `skill-gate mutate` found (mutation.json).",
+)
 @click.option("--quiet", is_flag=True, help="Say only the result and what went wrong.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json on standard output; with --shard: shard.json.")
 @click.pass_obj
@@ -48,6 +54,7 @@ def run(
     no_cache: bool,
     plan: str | None,
     shard: str | None,
+    mutation_file: str | None,
     quiet: bool,
     as_json: bool,
     **given: Any,
@@ -83,6 +90,10 @@ def run(
             as_json=as_json,
         )
     settings = asked_settings(app, out=out, cache=cache, **given)
+    if mutation_file is not None:
+        from gate.cli.mutate import with_mutation
+
+        settings = with_mutation(app, settings, Path(mutation_file))
     report = run_session(app, settings)
     report_session(app, report, Path(settings.out), as_json=as_json)
     return report.exit_code

@@ -12,10 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from gate.cli.app import App
+from gate.cli.own_key import own_key
 from gate.cli.progress import progress_of
 from gate.cli.terminal import visible
 from gate.domain.plan import Enforce, Mode
-from gate.domain.report import GateReport
+from gate.domain.report import GateReport, Language
 from gate.domain.seeding import SessionSeed
 from gate.errors import Cancelled, ConfigurationError, EvidenceError
 from gate.evidence.bundle import PLAN, RENDERED, SESSION, Bundle
@@ -24,7 +25,7 @@ from gate.evidence.files import is_unfinished
 from gate.evidence.redact import Redactor
 from gate.evidence.seal import seal_bundle
 from gate.llm.journal import JOURNAL, Journal, vouched
-from gate.pipeline import World, run, write_benchmarks
+from gate.pipeline import World, run, shape_files
 from gate.planning.plan import STATIC_REASONS
 from gate.settings import SANDBOXES, CacheSettings, ModelChoice, Policy, Settings
 
@@ -54,6 +55,7 @@ def session_settings(
     models: Callable[[Mapping[str, str]], ModelChoice | None],
     record: str | None,
     harness: str | None = None,
+    language: str | None = None,
     policy: Policy | None = None,
     **others: Any,
 ) -> Settings:
@@ -63,12 +65,14 @@ def session_settings(
     """
     if policy is None:
         policy = session_policy(app, repository, base)
+    if language:
+        policy = policy.model_copy(update={"language": Language(language)})
     choice = models({role.value: name for role, name in policy.models.items()})
     if policy.mcp_real and "real_refused" not in others:
         others["real_refused"] = _strangers(app, repository, str(others.get("head", "HEAD")))
     values = {
         "repository": repository,
-        "paths": tuple(_in_repository(app, repository, path) for path in paths),
+        "paths": tuple(in_repository(app, repository, path) for path in paths),
         "base": base,
         "mode": mode or policy.mode or Mode.STANDARD,
         "enforce": enforce or policy.enforce or Enforce.STANDARD,
@@ -122,7 +126,7 @@ def _sandbox_notes(settings: Settings) -> tuple[str, ...]:
     return (note,)
 
 
-def _in_repository(app: App, repository: str, path: str) -> str:
+def in_repository(app: App, repository: str, path: str) -> str:
     """A path as people write it, from the repository's folder or a folder inside it, as the repository knows it."""
     root = app.open_repository(repository).root
     place = os.path.normpath(Path(repository).resolve() / path)
@@ -202,13 +206,31 @@ def cache_secret(app: App) -> str | None:
     return next((app.secrets[kind] for kind in ("cache-key", "anthropic", "openai") if kind in app.secrets), None)
 
 
-def _open_cache(app: App, settings: Settings, today: str) -> tuple[Cache | None, tuple[str, ...]]:
+def _session_secret(app: App, settings: Settings) -> tuple[str | None, str | None]:
+    """(what this session's cache and journal are authenticated by, why there is none, as a clause).
+
+    A secret that was given, else the key of the person at this machine: for what never leaves it, unlike plans and shards.
+    """
+    secret = cache_secret(app)
+    if secret is not None or settings.models is None or settings.replay is not None:
+        return secret, None
+    return own_key(app.environ, app.open_repository(settings.repository).root, app.random_hex)
+
+
+def _known_secrets(app: App, secret: str | None) -> dict[str, str]:
+    own = {"own-key": secret} if secret and secret not in app.secrets.values() else {}
+    return {**app.secrets, **own}
+
+
+def _open_cache(
+    settings: Settings, today: str, secret: str | None, why: str | None
+) -> tuple[Cache | None, tuple[str, ...]]:
     """The session's cache, and a note where one is wanted that cannot be had: no key, no MAC, no reuse (DESIGN.md 3)."""
     if settings.cache is None or settings.models is None or settings.replay is not None or settings.record is not None:
         return None, ()
-    secret = cache_secret(app)
     if secret is None:
-        return None, ("no run of an earlier session was looked for: the cache needs a provider's key or a cache key",)
+        needs = "no run of an earlier session was looked for: the cache needs a provider's key or a cache key"
+        return None, (f"{needs} ({why})" if why else needs,)
     scope = CacheScope(repository=settings.cache.repository, name=settings.cache.scope)
     return Cache(Path(settings.cache.folder), derive_key(secret), scope, today=today), ()
 
@@ -259,20 +281,20 @@ def open_world(
     """
     if app.cancelled.is_set():
         raise Cancelled("The session was stopped before it began.")
-    out, secret = Path(settings.out), cache_secret(app)
+    out, (secret, why) = Path(settings.out), _session_secret(app, settings)
     with alone_in(out):
-        yield from _world_in(app, settings, session, out, secret)
+        yield from _world_in(app, settings, session, out, secret, why)
 
 
 def _world_in(
-    app: App, settings: Settings, session: Mapping[str, Any] | None, out: Path, secret: str | None
+    app: App, settings: Settings, session: Mapping[str, Any] | None, out: Path, secret: str | None, why: str | None
 ) -> Iterator[tuple[Settings, World]]:
     settings = _continued(app, settings, out, secret)
     clock = app.make_clock(settings.run_date if session is None else session["run_date"])
     seed = SessionSeed(settings.seed or app.random_hex(32))
     journal = Journal(out, seed, clock.today_iso(), secret) if settings.models and secret is not None else None
     bound = app.bind_models(settings, seed, clock.today_iso()) if settings.models else None
-    cache, notes = _open_cache(app, settings, clock.today_iso())
+    cache, notes = _open_cache(settings, clock.today_iso(), secret, why)
     if session is not None and cache is not None and session["judging_seed"] not in (None, cache.judging_seed):
         cache = None
     ledger = app.make_ledger(settings, clock.today_iso())
@@ -304,7 +326,7 @@ def _world_in(
                 session_id=session_id_of(seed),
                 run_date=clock.today_iso(),
                 progress=progress,
-                redactor=Redactor(dict(app.secrets)),
+                redactor=Redactor(_known_secrets(app, secret)),
                 models_text=bound.text if bound else _no_models(settings),
                 notes=(*(bound.notes if bound else ()), *notes, *_sandbox_notes(settings)),
                 cancelled=app.cancelled,
@@ -350,7 +372,8 @@ def run_session(app: App, settings: Settings) -> GateReport:
 def finish_session(app: App, report: GateReport, out: Path) -> None:
     """Write the pages and figures that a decided bundle holds beside its evidence, and seal it."""
     bundle = Bundle(out)
-    write_benchmarks(out, bundle, [skill.slug for skill in report.skills])
+    for name, data in shape_files(out, report).items():
+        bundle.write_bytes(name, data)
     for name, kind in RENDERED.items():
         bundle.write_bytes(name, app.render(report, kind).encode("utf-8", "replace"))
     seal_bundle(out, {"session_id": report.session_id, "state": report.state.value}, apart=(JOURNAL,))

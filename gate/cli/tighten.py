@@ -22,11 +22,13 @@ _POLICY_KEYS = {
     "judge_model": "models",
     "image": "image",
     "harness": "harness",
+    "service_url": "service_url",
 }
 """Input -> the key of the policy that it speaks about."""
 _NOT_SAID_BY_A_CHANGE = {
     "paths": "every skill that a pull request changes is judged",
     "base": "a pull request is compared with its own base branch",
+    "budget": "only the policy of the base branch says what may be spent",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -11,14 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from gate.cli import main as run_command
+from gate.evidence.pack import unpack
+from gate.service.bundles import FolderBundles
+from gate.service.run import opened
+from gate.service.store import Job, JobState, Trigger
 from gate.wiring import bind
 from reporters import status
 from tests.pipeline.action_stage import NUMBER, Stage, stage
 from tests.story import git, start_gate
 from tests.unit.service.deliveries import SECRET, Answered, Listening, deliver, in_thread, request
 
+ROOT = Path(__file__).resolve().parents[2]
 SMOKE = "mode: smoke\n"
 MIRROR = "acme/skills.git"
 
@@ -47,25 +55,44 @@ class Service:
 
     @property
     def bundles(self) -> list[Path]:
-        return sorted((self.here.folder / "data/bundles/acme/skills" / str(NUMBER)).glob("*/skill-gate/report.json"))
+        return sorted((self.here.folder / "data/bundles").glob("*.bundle"))
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The newest first."""
+        store = opened(self.here.folder / "data", None)
+        try:
+            return store.jobs()
+        finally:
+            store.close()
 
 
 @contextmanager
-def service(here: Stage, *arguments: str, with_mirror: bool = True) -> Iterator[Service]:
+def service(
+    here: Stage,
+    *arguments: str,
+    with_mirror: bool = True,
+    environ: Mapping[str, str] | None = None,
+    repository: str | None = "acme/skills",
+) -> Iterator[Service]:
     """``skill-gate serve`` in a thread, on a free port."""
     mirrors = here.folder / "mirrors"
-    mirrors.mkdir()
-    if with_mirror:
-        mirror(here)
+    if not mirrors.exists():
+        mirrors.mkdir()
+        if with_mirror:
+            mirror(here)
     # Nothing of a runner is around a service.
-    environ = {name: here.environ[name] for name in ("GITHUB_API_URL", "GITHUB_SERVER_URL", "ANTHROPIC_API_KEY")}
-    environ |= {"SKILL_GATE_WEBHOOK_SECRET": SECRET, "GITHUB_TOKEN": here.token.value if here.token else ""}
+    around = {name: here.environ[name] for name in ("GITHUB_API_URL", "GITHUB_SERVER_URL", "ANTHROPIC_API_KEY")}
+    around |= {"SKILL_GATE_WEBHOOK_SECRET": SECRET, "GITHUB_TOKEN": here.token.value if here.token else ""}
+    around |= environ or {}
     log, code = Listening(), list[int]()
-    bound = bind(environ, here.cancelled)
-    assert SECRET not in environ.values()
+    bound = bind(around, here.cancelled)
+    assert SECRET not in around.values()
     app = replace(bound, make_sandbox=lambda: here.sandbox, say=log.say, abort=lambda: log.say("left at once"))
-    line = ["serve", "--repository", "acme/skills", "--port", "0", "--data", str(here.folder / "data")]
-    line += ["--mirrors", str(mirrors), *arguments]
+    line = ["serve", "--port", "0", "--data", str(here.folder / "data")]
+    line += ["--repository", repository] if repository is not None else []
+    line += ["--mirrors", str(mirrors), "--accept-runc", *arguments]
+    here.cancelled.clear()
     with in_thread(lambda: code.append(run_command(app, line)), here.cancelled):
         yield Service(here, log.port, log, code)
     assert code == [0], log.lines
@@ -77,6 +104,7 @@ def mirror(here: Stage) -> None:
     git(here.folder, "clone", "--quiet", "--bare", str(here.workspace), str(place))
     git(here.workspace, "push", "--quiet", str(place), f"{here.base}:refs/heads/main")
     git(here.workspace, "push", "--quiet", str(place), f"{here.head}:refs/pull/{NUMBER}/head")
+    git(place, "symbolic-ref", "HEAD", "refs/heads/main")  # as GitHub has it
 
 
 def test_a_signed_delivery_is_answered_at_once_and_ends_as_a_comment_and_a_status(tmp_path: Path) -> None:
@@ -170,29 +198,9 @@ def test_the_key_the_token_and_the_secret_are_in_nothing_that_is_kept_or_said(tm
             assert not any(secret.encode() in one for one in kept)
 
 
-def test_a_service_that_is_stopped_resolves_the_status_of_what_it_was_judging(tmp_path: Path) -> None:
-    started, go = threading.Event(), threading.Event()
-
-    def held(box: Any, command: Any) -> str:
-        del box, command
-        started.set()
-        assert go.wait(30)
-        return ""
-
-    with stage(tmp_path, policy=SMOKE, program=held) as here:
-        with service(here) as there:
-            there.send(here.payload())
-            assert started.wait(60), there.log.lines
-            here.cancelled.set()
-            go.set()
-        assert [state for state, _ in here.statuses()] == ["pending", "error"]
-        assert "cancelled" in here.statuses()[1][1]
-        assert here.comments == []
-
-
 def test_the_program_listens_and_ends_well_when_it_is_told_to_stop(tmp_path: Path) -> None:
     process = start_gate(
-        *("serve", "--repository", "acme/skills", "--port", "0", "--data", tmp_path),
+        *("serve", "--repository", "acme/skills", "--port", "0", "--data", tmp_path, "--accept-runc"),
         SKILL_GATE_WEBHOOK_SECRET=SECRET,
         GITHUB_TOKEN="ghp_x",
     )
@@ -205,7 +213,7 @@ def test_the_program_listens_and_ends_well_when_it_is_told_to_stop(tmp_path: Pat
         assert deliver(port, {}, x_github_event="ping").value["result"] == "ignored"
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=60)
-        assert (process.returncode, rest) == (0, "stopping on SIGTERM: removing sandboxes\n")
+        assert (process.returncode, rest) == (0, "stopping on SIGTERM: removing sandboxes\nstopped\n")
     finally:
         process.kill()
         process.communicate()
@@ -233,3 +241,148 @@ def test_a_repository_is_an_owner_and_a_name(name: str) -> None:
     app = replace(bind({"SKILL_GATE_WEBHOOK_SECRET": SECRET, "GITHUB_TOKEN": "ghp_x"}), say=said.append)
     assert run_command(app, ["serve", "--repository", name, "--port", "0"]) == 2
     assert "OWNER/NAME was expected" in said[0]
+
+
+def test_a_writer_lets_one_head_of_a_fork_be_run_and_a_stranger_does_not(tmp_path: Path) -> None:
+    with stage(tmp_path, policy=SMOKE) as here, service(here) as there:
+        fork = here.github.add_repository("stranger/skills", fork_of=here.repository)
+        here.pull.head_repository = fork
+        repo = {"id": fork.id, "full_name": "stranger/skills", "default_branch": "main"}
+        there.send(here.payload(head={"sha": here.head, "ref": "feature", "repo": repo}))
+        there.until_idle()
+        assert here.sandbox.boxes == []
+        here.github.world.user("mallory")
+        there.send(approval(here, "mallory"), "c-1", x_github_event="issue_comment")
+        there.until_idle()
+        (refused, _) = there.jobs
+        assert refused.state is JobState.NOTHING, there.log.lines
+        assert (refused.state, refused.trigger) == (JobState.NOTHING, Trigger.APPROVAL)
+        assert "mallory may not write" in refused.reason
+        assert here.sandbox.boxes == []
+        there.send(approval(here, "octocat"), "c-2", x_github_event="issue_comment")
+        there.until_idle()
+        approved = there.jobs[0]
+        assert (approved.state, approved.gate_state, approved.approved_by) == (JobState.DONE, "success", "octocat")
+        assert here.sandbox.boxes
+        # Another commit: the approval was for the one before.
+        boxes = len(here.sandbox.boxes)
+        here.push("e" * 40)
+        there.send(approval(here, "octocat", sha="e" * 39 + "d"), "c-3", x_github_event="issue_comment")
+        there.until_idle()
+        assert there.jobs[0].state is not JobState.DONE
+        assert len(here.sandbox.boxes) == boxes
+
+
+def approval(here: Stage, login: str, sha: str = "") -> dict[str, Any]:
+    """The comment of somebody who says that a head may be run."""
+    return {
+        "action": "created",
+        "issue": {"number": NUMBER, "pull_request": {"url": "x"}},
+        "comment": {"body": f"/skill-gate approve {sha or here.head}", "author_association": "MEMBER"},
+        "repository": {"id": here.repository.id, "full_name": "acme/skills"},
+        "sender": {"login": login},
+    }
+
+
+def test_an_audit_of_the_default_branch_is_started_by_the_api_and_its_bundle_verifies(tmp_path: Path) -> None:
+    with stage(tmp_path, policy=SMOKE) as here, service(here) as there:
+        store = opened(here.folder / "data", None)
+        _, secret = store.add_token("t", ["acme/skills"], may_write=True)
+        headers = {"authorization": f"Bearer {secret}", "content-type": "application/json"}
+        body = b'{"repository": "acme/skills", "mode": "smoke"}'
+        made = request(there.port, "POST", "/api/v1/audits", body, headers)
+        assert made.code == 202, made
+        there.until_idle()
+        path = f"/api/v1/audits/{made.value['id']}"
+        done = request(there.port, "GET", path, b"", headers).value
+        assert done["state"] == "done", there.log.lines
+        assert (done["state"], done["result"], done["verdicts"]) == ("done", "success", {"skills/sums": "conditional"})
+        assert here.comments == []
+        folder = tmp_path / "unpacked"
+        unpack(FolderBundles(here.folder / "data/bundles").get(made.value["id"]), folder)
+        said: list[str] = []
+        assert run_command(replace(bind({}), say=said.append), ["verify", str(folder)]) == 0, said
+        store.close()
+
+
+def test_strangers_code_wants_a_kernel_of_its_own_or_a_word(tmp_path: Path) -> None:
+    with stage(tmp_path, policy=SMOKE) as here:
+        said: list[str] = []
+        environ = {"SKILL_GATE_WEBHOOK_SECRET": SECRET, "GITHUB_TOKEN": "ghp_x"}
+        app = replace(bind(environ), say=said.append, make_sandbox=lambda *kind: here.sandbox)
+        assert run_command(app, ["serve", "--repository", "acme/skills", "--port", "0", "--data", str(tmp_path)]) == 2
+        assert "runsc" in "\n".join(said)
+        assert "--accept-runc" in "\n".join(said)
+
+
+def test_tokens_are_made_listed_and_taken_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app = bind({})
+    data = ["--data", str(tmp_path)]
+    assert run_command(app, ["token", "add", "ci", "--repository", "Acme/Skills", "--write", "--days", "2", *data]) == 0
+    secret = capsys.readouterr().out.strip()
+    assert run_command(app, ["token", "ls", *data]) == 0
+    listed = capsys.readouterr().out
+    assert "'ci'\tacme/skills\twrite\tuntil " in listed
+    assert secret not in listed
+    assert run_command(app, ["token", "revoke", "1", *data]) == 0
+    assert run_command(replace(app, say=lambda text: None), ["token", "revoke", "2", *data]) == 2
+    store = opened(tmp_path, None)
+    assert store.token_of(secret) is None
+    store.close()
+
+
+def test_the_one_command_of_the_readme_leads_to_a_running_service(tmp_path: Path) -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Run it as a service")[2]
+    command = section.partition("```sh\n")[2].partition("\n```")[0]
+    words = shlex.split(command)
+    given = dict(word.split("=", 1) for word in words if "=…" in word)
+    assert set(given) == {"SKILL_GATE_WEBHOOK_SECRET", "GITHUB_TOKEN", "ANTHROPIC_API_KEY"}
+    arguments = [word.replace("OWNER/NAME", "acme/skills") for word in words[len(given) :]]
+    assert arguments[:2] == ["skill-gate", "serve"]
+    environ = {"SKILL_GATE_WEBHOOK_SECRET": SECRET, "GITHUB_TOKEN": "ghp_x", "ANTHROPIC_API_KEY": "sk-x"}
+    # As it stands there, but for the port, which somebody else may have, and the folder.
+    process = start_gate(*arguments[1:], "--port", "0", "--data", tmp_path, **environ)
+    try:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert first.startswith("listening on http://127.0.0.1:"), first
+        port = int(first.rpartition(":")[2])
+        assert request(port, "GET", "/readyz").value == {"status": "ready"}
+        assert deliver(port, {}, x_github_event="ping").code == 202
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
+def test_as_an_app_each_job_has_a_token_for_its_one_repository(tmp_path: Path) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    with stage(tmp_path, policy=SMOKE, token=None) as here:
+        here.github.world.apps["4711"] = public
+        here.github.world.installations["acme/skills"] = 99
+        app = {"SKILL_GATE_APP_ID": "4711", "SKILL_GATE_APP_KEY": pem}
+        with service(here, environ=app, repository=None) as there:
+            there.send({**here.payload(), "installation": {"id": 99}})
+            there.until_idle()
+            assert [state for state, _ in here.statuses()] == ["pending", "success"]
+            assert len(here.comments) == 1
+        (asked,) = [one for one in here.github.asked if one.path.endswith("/access_tokens")]
+        assert asked.body["repositories"] == ["skills"]
+        assert asked.body["permissions"]["contents"] == "read"
+        used = {one.token.value for one in here.github.asked if one.token is not None and one.token.kind == "app"}
+        assert len(used) == 1
+        kept = [path.read_bytes() for path in (here.folder / "data").rglob("*") if path.is_file()]
+        assert not any(secret.encode() in one for one in kept for secret in (*used, pem.splitlines()[5]))
+
+
+def test_half_an_app_or_a_broken_key_is_said_at_the_start(tmp_path: Path) -> None:
+    for environ, words in (
+        ({"SKILL_GATE_APP_ID": "1"}, "only a half"),
+        ({"SKILL_GATE_APP_ID": "1", "SKILL_GATE_APP_KEY": "no key"}, "cannot be used"),
+        ({"SKILL_GATE_APP_ID": "1", "SKILL_GATE_APP_KEY_FILE": str(tmp_path / "none")}, "cannot be read"),
+    ):
+        said: list[str] = []
+        app = replace(bind({**environ, "SKILL_GATE_WEBHOOK_SECRET": SECRET}), say=said.append)
+        assert run_command(app, ["serve", "--port", "0", "--accept-runc", "--data", str(tmp_path)]) == 2
+        assert words in "\n".join(said)

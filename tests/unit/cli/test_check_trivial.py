@@ -39,8 +39,8 @@ def test_check_says_which_checks_prove_nothing_and_which_case_a_null_agent_passe
 
     assert found["suite/trivial-check"]["message"].endswith("c1 (file_unchanged)")
     assert found["suite/trivial-check"]["level"] == "notice"
-    assert 'answers "Done." passes every check' in found["suite/null-agent-passes"]["message"]
-    assert found["suite/null-agent-passes"]["path"] == f"{folder}/evals/skill-gate.yaml"
-    assert found["suite/null-agent-passes"]["line"] == 9
+    assert 'answers "Done." passes every check' in found["suite/idle-agent-passes"]["message"]
+    assert found["suite/idle-agent-passes"]["path"] == f"{folder}/evals/skill-gate.yaml"
+    assert found["suite/idle-agent-passes"]["line"] == 9
     assert main(bind({}), ["check", str(tmp_path)]) == 0
     assert "evals/skill-gate.yaml:9: warning: case" in capsys.readouterr().out

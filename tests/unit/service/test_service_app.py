@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gate.domain.event import PullRequestEvent
 from gate.errors import ConfigurationError, InfrastructureError
 from gate.service import app as service_app
-from gate.service.app import make_app, serve
-from gate.service.jobs import Jobs
+from gate.service.app import make_app
+from gate.service.jobs import Control
+from gate.service.logs import Log
+from gate.service.run import opened, serve
+from gate.service.store import Job, JobState, Store
 from gate.service.webhooks import MAX_BODY_BYTES
 from tests.unit.service.deliveries import (
     HEAD,
@@ -24,77 +29,89 @@ from tests.unit.service.deliveries import (
     payload,
     request,
 )
+from tests.unit.service.desks import StubDesk, listening
 
-Judge = Callable[[PullRequestEvent, bytes], bool]
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = opened(tmp_path, None)
+    yield made
+    made.close()
 
 
-class Judged:
-    """Remembers what it was given."""
-
-    def __init__(self) -> None:
-        self.given: list[tuple[str, bytes]] = []
-        self.one = threading.Event()
-
-    def __call__(self, event: PullRequestEvent, body: bytes) -> bool:
-        self.given.append((event.head_sha, body))
-        self.one.set()
-        return True
+@pytest.fixture
+def port(store: Store) -> Iterator[int]:
+    with listening(make_app(secret=SECRET, repositories=frozenset({"acme/skills"}), store=store)) as found:
+        yield found
 
 
 @contextmanager
-def service(judge: Judge, **more: int) -> Iterator[tuple[int, Listening]]:
+def service(data: Path, desk: StubDesk | None, **more: Any) -> Iterator[tuple[int, Listening]]:
+    """The whole process with a desk of stubs."""
     stop, log = threading.Event(), Listening()
 
     def target() -> None:
         serve(
-            host="127.0.0.1", port=0, secret=SECRET, repositories=("Acme/Skills",), judge=judge, say=log.say, stop=stop,
-            **more,
+            host="127.0.0.1", port=0, secret=SECRET, repositories=("Acme/Skills",), data=data, database=None,
+            make_desk=(lambda keep: desk) if desk is not None else None, log=Log(log.say, str), stop=stop, **more,
         )  # fmt: skip
 
     with in_thread(target, stop):
         yield log.port, log
 
 
-@pytest.fixture
-def judge() -> Judged:
-    return Judged()
+def until_ended(store: Store, jobs: int = 1) -> list[Job]:
+    quiet = threading.Event()
+    for _ in range(600):
+        found = store.jobs()
+        if len(found) >= jobs and all(job.state.ended for job in found):
+            return found
+        quiet.wait(0.05)
+    raise AssertionError(store.jobs())
 
 
-@pytest.fixture
-def port(judge: Judged) -> Iterator[int]:
-    with service(judge) as (found, _):
-        yield found
-
-
-def test_a_signed_pull_request_is_taken_and_judged_with_its_very_bytes(port: int, judge: Judged) -> None:
+def test_a_signed_pull_request_is_taken_with_its_very_bytes(port: int, store: Store) -> None:
     answer = deliver(port, payload())
     assert (answer.code, answer.value["result"]) == (202, "queued")
-    assert judge.one.wait(30)
-    assert judge.given == [(HEAD, encoded(payload()))]
+    (job,) = store.jobs()
+    assert (job.head_sha, job.repository, job.number, job.state) == (HEAD, "acme/skills", 7, JobState.WAITING)
+    assert store.payload(job.id) == encoded(payload())
 
 
-def test_what_is_not_judged_is_answered_with_its_reason(port: int, judge: Judged) -> None:
+def test_the_same_delivery_and_the_same_head_are_one_job(port: int, store: Store) -> None:
+    results = [deliver(port, payload(), delivery).value["result"] for delivery in ("d-1", "d-1", "d-2")]
+    assert results == ["queued", "duplicate", "duplicate"]
+    assert len(store.jobs()) == 1
+
+
+def test_a_closed_pull_request_ends_its_jobs(port: int, store: Store) -> None:
+    deliver(port, payload())
+    assert deliver(port, payload("closed"), "d-2").value["result"] == "closed"
+    assert [job.state for job in store.jobs()] == [JobState.SUPERSEDED]
+
+
+def test_what_is_not_judged_is_answered_with_its_reason(port: int, store: Store) -> None:
     answer = deliver(port, {"zen": "Design for failure."}, x_github_event="ping")
     assert (answer.code, answer.value["result"]) == (202, "ignored")
     assert "ping" in answer.value["reason"]
-    assert judge.given == []
+    assert store.jobs() == []
 
 
 @pytest.mark.parametrize("wrong", ["", "sha256=" + "0" * 64, "nonsense"])
-def test_a_body_that_github_did_not_sign_is_refused_before_it_is_read(port: int, judge: Judged, wrong: str) -> None:
+def test_a_body_that_github_did_not_sign_is_refused_before_it_is_read(port: int, store: Store, wrong: str) -> None:
     for body in (encoded(payload()), b"{ no json"):
         answer = request(port, "POST", "/webhooks/github", body, headers_for(body, x_hub_signature_256=wrong))
         assert answer.code == 401
         assert "signature" in answer.value["reason"]
-    assert judge.given == []
+    assert store.jobs() == []
 
 
-def test_a_signature_of_another_secret_or_of_other_bytes_is_refused(port: int, judge: Judged) -> None:
+def test_a_signature_of_another_secret_or_of_other_bytes_is_refused(port: int, store: Store) -> None:
     body = encoded(payload())
     other = headers_for(body, secret="another")
     assert request(port, "POST", "/webhooks/github", body, other).code == 401
     assert request(port, "POST", "/webhooks/github", body + b" ", headers_for(body)).code == 401
-    assert judge.given == []
+    assert store.jobs() == []
 
 
 def test_a_signed_payload_that_cannot_be_read_says_what_is_wrong(port: int) -> None:
@@ -103,18 +120,18 @@ def test_a_signed_payload_that_cannot_be_read_says_what_is_wrong(port: int) -> N
     assert "pull_request.draft" in answer.value["reason"]
 
 
-def test_a_body_over_25_megabytes_is_refused_whether_or_not_it_says_its_length(port: int, judge: Judged) -> None:
+def test_a_body_over_25_megabytes_is_refused_whether_or_not_it_says_its_length(port: int, store: Store) -> None:
     headers = headers_for(b"")
     declared = {**headers, "content-length": str(MAX_BODY_BYTES + 1)}
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         lines = "".join(f"{name}: {value}\r\n" for name, value in declared.items())
         connection.sendall(f"POST /webhooks/github HTTP/1.1\r\nhost: x\r\n{lines}\r\n".encode())
         assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
-    assert judge.given == []
+    assert store.jobs() == []
 
 
 def test_a_body_without_a_length_is_refused_when_it_gets_too_large(
-    port: int, judge: Judged, monkeypatch: pytest.MonkeyPatch
+    port: int, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_app, "MAX_BODY_BYTES", 2000)
     body = encoded(payload())
@@ -132,9 +149,25 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(port: int, monkeypatch: p
         assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
 
 
-def test_it_says_that_it_is_well_and_what_waits(port: int) -> None:
-    answer = request(port, "GET", "/healthz")
-    assert (answer.code, answer.value) == (200, {"status": "ok", "waiting": 0, "judging": False})
+def test_it_says_that_it_is_well_and_what_waits(port: int, store: Store) -> None:
+    assert request(port, "GET", "/healthz").value == {"status": "ok", "waiting": 0, "judging": 0}
+    deliver(port, payload())
+    assert request(port, "GET", "/healthz").value == {"status": "ok", "waiting": 1, "judging": 0}
+    assert (request(port, "GET", "/readyz").code, request(port, "GET", "/readyz").value) == (200, {"status": "ready"})
+    (job,) = store.jobs()
+    store.begin(job.id, "somebody")
+    assert request(port, "GET", "/healthz").value == {"status": "ok", "waiting": 0, "judging": 1}
+
+
+def test_who_is_ending_or_has_no_database_is_not_ready(tmp_path: Path) -> None:
+    store = opened(tmp_path, None)
+    facts: dict[str, Any] = {"secret": SECRET, "repositories": frozenset({"*"}), "store": store}
+    with listening(make_app(**facts, stopping=lambda: True)) as port:
+        assert (request(port, "GET", "/readyz").code, request(port, "GET", "/healthz").code) == (503, 200)
+        assert deliver(port, payload()).code == 503
+    with listening(make_app(**facts, alive=lambda: False)) as port:
+        assert request(port, "GET", "/healthz").code == 503
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -144,37 +177,91 @@ def test_there_is_nothing_else(port: int, method: str, path: str, code: int) -> 
     assert request(port, method, path).code == code
 
 
-def test_an_answer_does_not_wait_for_the_judging_and_a_full_queue_says_so() -> None:
-    begun, go = threading.Event(), threading.Event()
+def with_head(sign: str, **more: Any) -> dict[str, object]:
+    repo = {"id": 1, "full_name": "acme/skills"}
+    return {**payload(head={"sha": sign * 40, "ref": "x", "repo": repo}, number=int(sign, 16)), **more}
 
-    def slow(event: PullRequestEvent, body: bytes) -> bool:
-        del event, body
-        begun.set()
-        assert go.wait(30)
-        return True
 
-    def with_head(sign: str) -> dict[str, object]:
-        return payload(head={"sha": sign * 40, "ref": "x", "repo": {"id": 1, "full_name": "acme/skills"}})
-
-    with service(slow, queue_length=1) as (port, log):
+def test_a_full_queue_says_so_and_remembers_nothing(store: Store) -> None:
+    app = make_app(secret=SECRET, repositories=frozenset({"*"}), store=store, queue_length=1)
+    with listening(app) as port:
         assert deliver(port, with_head("1"), "1").code == 202
+        assert deliver(port, with_head("2"), "2").code == 503
+        (job,) = store.jobs()
+        store.ask_to_cancel(job.id)
+        assert deliver(port, with_head("2"), "2").value["result"] == "queued"
+
+
+def test_a_job_goes_all_the_way_and_a_newer_head_ends_the_older_one(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    def held(job: Job, control: Control) -> None:
+        if job.head_sha.startswith("1"):
+            begun.set()
+            assert control.cancelled.wait(30)
+
+    desk = StubDesk(parts=2, on_part=held)
+    with service(tmp_path, desk) as (port, log):
+        assert deliver(port, with_head("1"), "1").value["result"] == "queued"
         assert begun.wait(30)
-        assert deliver(port, with_head("2"), "2").code == 202
-        assert deliver(port, with_head("3"), "3").code == 503
-        assert request(port, "GET", "/healthz").value == {"status": "ok", "waiting": 1, "judging": True}
-        threading.Timer(0.1, go.set).start()
-    # Stopped meanwhile: either the second had begun by then, or it was dropped, and that was said.
-    assert len(log.lines) in (1, 2)
+        newer = payload(head={"sha": "2" * 40, "ref": "x", "repo": {"id": 1, "full_name": "acme/skills"}}, number=1)
+        assert deliver(port, newer, "2").value.get("result") == "queued", log.lines
+        store = opened(tmp_path, None)
+        second, first = until_ended(store, 2)
+        assert (first.head_sha[0], first.state) == ("1", JobState.SUPERSEDED)
+        assert (second.state, second.gate_state, second.verdicts) == (JobState.DONE, "success", {"skills/sums": "pass"})
+        assert (second.shards, second.shards_done, second.cost_usd) == (2, 2, 0.5)
+        assert store.budget(1).spent_usd == 0.5
+        assert [what for what, job in desk.asked if job == second.id] == [
+            "plan",
+            "part 1/2",
+            "part 2/2",
+            "conclude",
+            "tidy",
+        ]
+        assert [one.text for one in store.events(second.id) if one.kind == "state"] == ["running", "done"]
+        store.close()
 
 
-def test_an_application_without_a_secret_is_not_made() -> None:
+def test_a_step_that_breaks_is_a_failed_job_which_is_done_again_when_asked_for_again(tmp_path: Path) -> None:
+    broken = [True]
+
+    def once(job: Job, control: Control) -> None:
+        del job, control
+        if broken:
+            broken.clear()
+            raise InfrastructureError("The engine went away.")
+
+    desk = StubDesk(on_part=once)
+    with service(tmp_path, desk) as (port, _):
+        deliver(port, payload())
+        store = opened(tmp_path, None)
+        (job,) = until_ended(store)
+        assert (job.state, job.reason) == (JobState.FAILED, "The engine went away.")
+        assert ("failed: The engine went away.", job.id) in desk.asked
+        assert deliver(port, payload()).value["result"] == "queued"
+        again, _ = until_ended(store, 2)
+        assert (again.state, again.attempt) == (JobState.DONE, 2)
+        store.close()
+
+
+def test_nobody_works_where_work_is_done_elsewhere(tmp_path: Path) -> None:
+    with service(tmp_path, None) as (port, _):
+        assert deliver(port, payload()).value["result"] == "queued"
+        time.sleep(1.0)
+        store = opened(tmp_path, None)
+        assert [job.state for job in store.jobs()] == [JobState.WAITING]
+        store.close()
+
+
+def test_an_application_without_a_secret_is_not_made(store: Store) -> None:
     with pytest.raises(ConfigurationError, match="no secret"):
-        make_app(secret="", repositories=frozenset(), jobs=Jobs(lambda delivery: True, lambda text: None))
+        make_app(secret="", repositories=frozenset(), store=store)
 
 
-def test_an_address_that_is_taken_is_said(judge: Judged) -> None:
+def test_an_address_that_is_taken_is_said(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InfrastructureError, match="Cannot listen"):
         serve(
-            host="127.0.0.1", port=taken.getsockname()[1], secret=SECRET, repositories=(), judge=judge,
-            say=lambda text: None, stop=threading.Event(),
+            host="127.0.0.1", port=taken.getsockname()[1], secret=SECRET, repositories=(), data=tmp_path, database=None,
+            make_desk=None, log=Log(lambda text: None, str), stop=threading.Event(),
         )  # fmt: skip

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gate.errors import ConfigurationError
-from gate.service.webhooks import Delivery, Ignored, is_signed, read_delivery, signature
+from gate.service.webhooks import Approval, Closed, Delivery, Ignored, is_signed, read_delivery, signature
 from tests.unit.service.deliveries import SECRET, encoded, headers_for, payload
 
 OURS = frozenset({"acme/skills"})
@@ -54,7 +54,8 @@ def test_a_pull_request_that_may_have_changed_is_taken(action: str) -> None:
     [
         ({"x_github_event": "ping"}, {"zen": "…"}, "the event ping is none"),
         ({"x_github_event": "pull_request_target"}, payload(), "the event pull_request_target is none"),
-        ({}, payload("closed"), "the action closed changes nothing"),
+        ({}, payload("edited"), "the action edited changes nothing"),
+        ({"x_github_event": "issue_comment"}, {"action": "created"}, "a comment that is no new"),
         ({}, payload("labeled"), "the action labeled changes nothing"),
         ({}, {"zen": "…"}, "the action None changes nothing"),
         ({}, payload(repository="acme/other"), "the repository acme/other is none"),
@@ -104,3 +105,58 @@ def test_the_break_glass_label_is_a_reason_of_its_own_to_judge_a_commit_again() 
     ignored = read_delivery(headers_for(encoded(other_label)), encoded(other_label), OURS)
     assert isinstance(ignored, Ignored)
     assert "but for the label skill-gate-override" in ignored.reason
+
+
+def comment(body: str, **changes: object) -> dict[str, object]:
+    """An issue_comment event on a pull request."""
+    return {
+        "action": "created",
+        "issue": {"number": 7, "pull_request": {"url": "x"}},
+        "comment": {"body": body, "author_association": "MEMBER"},
+        "repository": {"id": 1, "full_name": "acme/skills"},
+        "sender": {"login": "octocat"},
+        "installation": {"id": 99},
+        **changes,
+    }
+
+
+def read_comment(value: object) -> object:
+    body = encoded(value)
+    return read_delivery(headers_for(body, "id-9", x_github_event="issue_comment"), body, OURS)
+
+
+def test_a_comment_can_approve_one_whole_head() -> None:
+    found = read_comment(comment(f"  /skill-gate approve {'A' * 40}\n"))
+    assert found == Approval("id-9", "acme/skills", 1, 7, "a" * 40, "octocat", 99)
+    asked = found.asked()
+    assert (asked.approved_by, asked.event_name, asked.head_sha) == ("octocat", "workflow_dispatch", "a" * 40)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        comment("/skill-gate approve"),
+        comment("/skill-gate approve aaaaaaa"),
+        comment(f"please /skill-gate approve {'a' * 40}"),
+        comment(f"/skill-gate approve {'a' * 40} {'b' * 40}"),
+        comment(f"/skill-gate approve {'a' * 40}", action="edited"),
+        comment(f"/skill-gate approve {'a' * 40}", issue={"number": 7}),
+        comment(f"/skill-gate approve {'a' * 40}", repository={"id": 2, "full_name": "acme/other"}),
+        comment("", comment={"body": f"/skill-gate approve {'a' * 40}", "author_association": "CONTRIBUTOR"}),
+    ],
+)
+def test_no_other_comment_approves_anything(value: object) -> None:
+    assert isinstance(read_comment(value), Ignored)
+
+
+def test_a_closed_pull_request_is_told_apart() -> None:
+    body = encoded(payload("closed"))
+    assert read_delivery(headers_for(body), body, OURS) == Closed(1, 7)
+
+
+def test_when_a_pull_request_moved_is_read_from_githubs_own_clock() -> None:
+    body = encoded({**payload(updated_at="2026-01-05T09:00:00Z"), "installation": {"id": 5}})
+    found = read_delivery(headers_for(body), body, frozenset({"*"}))
+    assert isinstance(found, Delivery)
+    assert (found.moved_at, found.installation) == (1767603600.0, 5)
+    assert (found.asked().moved_at, found.asked().installation) == (1767603600.0, 5)
