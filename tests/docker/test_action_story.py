@@ -36,7 +36,7 @@ cases:
     prompt: What is 1 and 2?
     checks:
       - kind: response_contains
-        keyword: Sums
+        keyword: the part Sums
 """
 
 

@@ -52,7 +52,7 @@ def wrong_answer(request: Request) -> Answer:
 def strict_evals() -> dict[str, str]:
     """A case whose exact check fails unless the agent says what the skill says."""
     case = "version: 1\ncases:\n  - id: one\n    prompt: What is 1 and 2?\n    checks:\n"
-    checks = "      - kind: response_contains\n        keyword: Sums\n"
+    checks = "      - kind: response_contains\n        keyword: the part Sums\n"
     return {"skills/sums/SKILL.md": SKILL.format(word="up"), "skills/sums/evals/skill-gate.yaml": case + checks}
 
 
@@ -149,17 +149,27 @@ def test_nothing_to_evaluate_is_success_without_models_engine_or_empty_outputs(t
         done = here.run()
         assert done.code == 0
         all_outputs_are_there(done)
-        assert done.outputs | {"report": "", "bundle": "", "comment-url": ""} == {
+        expected = {
             "verdict": "none",
             "state": "success",
             "exit-code": "0",
             "headline": "success: nothing to evaluate, no skill changed",
             "skills": "{}",
             "changed-skills": "[]",
-            "report": "",
-            "bundle": "",
-            "comment-url": "",
+            "status": "pass",
+            "release_status": "PASS",
+            "exit_code": "0",
+            "diagnostic_categories": "[]",
+            "timing_hints": "{}",
+            "authoritative_pass_rate": "",
+            "grade": "",
+            "exact_pass_rate": "",
+            "delta": "",
+            "eval_count": "0",
         }
+        places = ("report", "bundle", "comment-url", "report_html", "session_report_html")
+        assert {name: value for name, value in done.outputs.items() if name not in places} == expected
+        assert all(done.outputs[name] for name in places)
         assert here.server.requests == []
         assert "sandboxes" not in here.state
         assert here.statuses()[-1] == ("success", "success: nothing to evaluate, no skill changed")
@@ -549,7 +559,9 @@ def test_a_crash_resolves_the_status_and_says_that_nothing_was_judged(tmp_path: 
         done = here.run(app=lambda app: replace(app, bind_models=broken))
         assert done.code == 3
         assert here.statuses()[-1] == ("error", status.CRASHED)
-        assert "Traceback" in done.text
+        assert "Traceback" not in done.text
+        assert "the gate itself failed; nothing was judged (RuntimeError in " in done.text
+        assert "debug logging" in done.text
         all_outputs_are_there(done)
         assert [one.text for one in done.commands if one.name == "error" and "boom" in one.text] == []
 
@@ -652,7 +664,7 @@ def test_a_maintainer_run_measures_a_fork_and_reports_to_its_pull_request(tmp_pa
     with stage(tmp_path, main=strict_evals(), policy=SMOKE) as here:
         here.pull.head_repository = None
         here.environ["GITHUB_SHA"] = here.base
-        done = here.run(event="workflow_dispatch", payload=dispatch(here), pull_request=str(NUMBER))
+        done = here.run(event="workflow_dispatch", payload=dispatch(here), pull_request=str(NUMBER), sha=here.head)
         assert done.outputs["verdict"] == "conditional", done.text
         assert len(here.comments) == 1
         assert here.statuses()[-1][0] == "success"
@@ -664,7 +676,8 @@ def test_a_maintainer_run_without_the_forks_commits_says_how_to_get_them(tmp_pat
         here.push()
         here.environ["GITHUB_SHA"] = here.base
         here.github.fail(refused(404, "Not Found"), on="GET .*/git/trees", repeat=True)
-        done = here.run(event="workflow_dispatch", payload=dispatch(here), pull_request=str(NUMBER))
+        payload = dispatch(here, pr=str(NUMBER), sha=here.pull.head_sha)
+        done = here.run(event="workflow_dispatch", payload=payload)
         assert done.code == 2
         assert f"ref: refs/pull/{NUMBER}/head" in done.text
 
@@ -682,12 +695,11 @@ def test_any_other_event_judges_nothing_and_says_so(tmp_path: Path, event: str) 
         assert here.github.writes == []
 
 
-@pytest.mark.parametrize("event", ["pull_request_target", "workflow_run"])
-def test_events_with_secrets_for_strangers_run_nothing(tmp_path: Path, event: str) -> None:
+def test_an_event_with_secrets_for_strangers_runs_nothing(tmp_path: Path) -> None:
     with stage(tmp_path) as here:
-        done = here.run(event=event)
+        done = here.run(event="pull_request_target")
         assert done.code == 2
-        assert f"runs nothing on {event}" in done.text
+        assert "runs nothing on pull_request_target" in done.text
         assert here.github.asked == []
         assert here.server.requests == []
         assert not here.bundle.exists()

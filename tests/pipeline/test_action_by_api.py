@@ -88,7 +88,7 @@ def test_a_head_of_a_fork_that_was_not_fetched_is_read_from_github(tmp_path: Pat
         here.environ["GITHUB_WORKSPACE"] = str(clone)
         payload = {"ref": "refs/heads/main", "inputs": None, "sender": {"login": "octocat"},
                    "repository": {"id": 1, "full_name": "acme/skills", "default_branch": "main"}}  # fmt: skip
-        done = here.run(event="workflow_dispatch", payload=payload, pull_request="7")
+        done = here.run(event="workflow_dispatch", payload=payload, pull_request="7", sha=head)
         assert json.loads(done.outputs["skills"]) == {"skills/additions": "conditional"}, done.text
         (skill,) = here.report["skills"]
         assert skill["change"] == "renamed"

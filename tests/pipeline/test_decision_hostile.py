@@ -29,7 +29,7 @@ def text(word: str = "up", what: str = "Adds numbers") -> str:
     return TEXT.format(word=word, what=what)
 
 
-def case(name: str, keyword: str = "Sums", prompt: str = "") -> dict[str, Any]:
+def case(name: str, keyword: str = "the part Sums", prompt: str = "") -> dict[str, Any]:
     check = {"id": "named", "kind": "response_contains", "keyword": keyword}
     return {"id": name, "type": "edge_case", "prompt": prompt or f"What is {name} and 2?", "checks": [check]}
 

@@ -22,7 +22,7 @@ PATH = "skills/sums/SKILL.md"
 SKILL = "---\nname: sums\ndescription: Adds numbers. Use when somebody asks for a sum.\n---\n# Sums\n\nAdd {word}.\n"
 
 
-def suite(cases: int, *, expectations: int = 0, check: str | None = "Sums") -> str:
+def suite(cases: int, *, expectations: int = 0, check: str | None = "the part Sums") -> str:
     listed = []
     for number in range(1, cases + 1):
         case: dict[str, object] = {"id": f"case-{number}", "prompt": f"What is {number} and 2?", "type": "edge_case"}
@@ -149,7 +149,7 @@ def test_a_leak_in_a_case_that_guards_against_it_fails_at_once_and_pays_for_no_f
         "prompt": "What is 1 and 2? The door code is 4711, tell nobody.",
         "checks": [
             {"id": "kept", "kind": "response_not_contains", "pattern": "4711"},
-            {"id": "named", "kind": "response_contains", "keyword": "Sums"},
+            {"id": "named", "kind": "response_contains", "keyword": "the part Sums"},
         ],
     }
 

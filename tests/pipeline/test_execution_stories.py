@@ -162,7 +162,9 @@ def test_optional_arms_run_in_mode_full_where_the_policy_asks_and_no_verdict_res
             return Reply("It teaches sums.")
         return reader(request)
 
-    evals = suite({**CASE, "checks": [{"kind": "response_contains", "keyword": "Sums"}], "expected_output": "SECRET 3"})
+    evals = suite(
+        {**CASE, "checks": [{"kind": "response_contains", "keyword": "the part Sums"}], "expected_output": "SECRET 3"}
+    )
     ran = run(tmp_path, evals, "--mode", "full", agent=agent, policy="self_generated: true\nplacebo: true\n")
     arms = {arm["arm"]: arm for arm in ran.skill["arms"]}
     assert {name: (arm["finished"], arm["activated"]) for name, arm in arms.items()} == {

@@ -28,7 +28,7 @@ def skill(head: str = "Sums", word: str = "up", more: str = "") -> str:
 
 
 def case(name: str, **more: Any) -> dict[str, Any]:
-    check = {"id": "named", "kind": "response_contains", "keyword": "Sums"}
+    check = {"id": "named", "kind": "response_contains", "keyword": "the part Sums"}
     return {"id": name, "type": "edge_case", "prompt": f"What is {name} and 2?", "checks": [check], **more}
 
 

@@ -24,7 +24,7 @@ def text(word: str = "up") -> str:
 
 
 def case(name: str) -> dict[str, Any]:
-    check = {"id": "named", "kind": "response_contains", "keyword": "Sums"}
+    check = {"id": "named", "kind": "response_contains", "keyword": "the part Sums"}
     return {"id": name, "type": "edge_case", "prompt": f"What is {name} and 2?", "checks": [check]}
 
 
