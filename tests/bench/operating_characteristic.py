@@ -167,6 +167,42 @@ most clean changes of 20 cases *conditional*: `strict` is for suites whose expec
 """
 
 
+OTHER = """
+"opened": an agent opens the skill in this share of its runs, else it works as without one. "brought along": this share of the
+cases is in the head suite only, so that what base is held to are the others.
+"""
+
+
+def _suites(count: int, workers: int) -> tuple[list[str], list[list[str]]]:
+    """The same decision where agents open the skill now and then only, and where a change brings cases along."""
+    worlds = {
+        "as above": World(),
+        "opened in 90 %": World(opened=0.9),
+        "opened in 60 %": World(opened=0.6),
+        "half of the cases brought along": World(head_only=0.5),
+        "all cases brought along": World(head_only=1.0),
+        "half brought along, opened in 90 %": World(head_only=0.5, opened=0.9),
+    }
+    judge = JUDGES[1]
+    cells = measure(
+        [job for world in worlds.values() for change in Change for job in _slices(change, judge, world, count)], workers
+    )
+    head = [
+        "20 cases, judge lenient .96/.90", "false PASS check", "false PASS sem.", "false FAIL", "INCONCL.", "COND.",
+        "green check std", "red clean std", "runs/case",
+    ]  # fmt: skip
+    rows = []
+    for name, world in worlds.items():
+        clean, checkable, semantic = (cells[change, judge.name, world] for change in Change)
+        values = [
+            checkable.rate(Verdict.PASS), semantic.rate(Verdict.PASS),
+            *(clean.rate(verdict) for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.CONDITIONAL)),
+            checkable.green[Enforce.STANDARD] / checkable.n, 1 - clean.green[Enforce.STANDARD] / clean.n,
+        ]  # fmt: skip
+        rows.append([name, *map(percent, values), f"{clean.runs / clean.n / world.cases:.1f}"])
+    return head, rows
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the bench."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{NAME}", description=__doc__)
@@ -197,6 +233,9 @@ def main(arguments: list[str] | None = None) -> int:
     document.append(
         "### An agent's own misses, oracle judge: INCONCLUSIVE of clean changes, per cent\n\n" + markdown_table(*noisy)
     )
+    suites = _suites(max(1, per_cell // 4), 1 if options.small else options.jobs)
+    print(f"\nOther suites, 20 cases; per cent\n{table(*suites)}")
+    document.append(f"### Other suites and agents, 20 cases; per cent\n\n{OTHER}\n\n{markdown_table(*suites)}")
     if not options.small:
         write_section(NAME, "What the decision gets wrong (J8)", NOTES + "\n\n" + "\n\n".join(document))
     print(last_line(found))

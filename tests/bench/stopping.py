@@ -14,6 +14,7 @@ from typing import Any
 from gate.audit.simulate import JUDGES, Change, World, simulate
 from gate.domain.plan import Mode
 from gate.domain.report import Verdict
+from gate.planning.modes import RULES
 from gate.statistics import Sprt, sign_test, wealth
 from tests.bench._figures import figure, last_line, share, table
 from tests.bench._trust import markdown_table, write_section
@@ -93,6 +94,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figure(NAME, part, "runs of standard (2/1/1, filled to 3/3/3) over full (3/3/3), clean changes", n=count, goal="<= 0.6", ok=part <= 0.6, baseline=1.0),
         share(NAME, schedule[Mode.STANDARD]["false FAIL"], count, "false FAIL of standard; baseline: full", goal="<= 0.01", at_most=0.01, baseline_hits=schedule[Mode.FULL]["false FAIL"]),
         share(NAME, schedule[Mode.STANDARD]["false PASS"], 2 * count, "false PASS of standard; baseline: full", goal="<= 0.01", at_most=0.01, baseline_hits=schedule[Mode.FULL]["false PASS"]),
+    ]  # fmt: skip
+    broken = World(gross=True, strength=(1.0, 1.0))
+    gross = list(simulate(Change.CLEAN, JUDGES[0], broken, count=count // 4, seed=NAME))
+    full_size = 3 * (RULES[Mode.STANDARD].fill or 0) + 3
+    spent = sum(item.runs for item in gross) / len(gross) / broken.cases
+    with_runs = sum(item.with_runs for item in gross) / len(gross) / broken.cases
+    let_through = sum(item.verdict is Verdict.PASS for item in gross) / len(gross)
+    plan_rows.append(["standard, grossly broken, oracle", f"{spent:.2f}", "-", f"{let_through:.4f}"])
+    figures += [
+        figure(NAME, spent / full_size, f"runs of standard on a grossly broken skill over the {full_size} of a case that is filled up and confirmed", n=len(gross), goal="<= 0.6", ok=spent / full_size <= 0.6, baseline=1.0),
+        figure(NAME, with_runs, "runs with a grossly broken skill before its case is closed", n=len(gross), goal="<= 4", ok=with_runs <= 4, baseline=(RULES[Mode.STANDARD].fill or 0) + 1.0),
+        share(NAME, sum(item.verdict is not Verdict.FAIL for item in gross), len(gross), "grossly broken skills that do not fail", goal="<= 0.01", at_most=0.01 if not small else 1.0),
     ]  # fmt: skip
     head = ["SPRT .95 against .7, cap 60", "called good", "called bad", "undecided", "mean runs", "median", "95 %"]
     plan_head = ["mode, judge lenient .96/.90", "runs a case", "false FAIL", "false PASS"]

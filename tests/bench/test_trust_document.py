@@ -1,8 +1,22 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from tests.bench._trust import JUDGING_CODE, code_digest, measured, stale, write_section
+import pytest
+
+from tests.bench import _trust
+from tests.bench._figures import share
+from tests.bench._trust import (
+    JUDGING_CODE,
+    code_digest,
+    code_of,
+    keep_figures,
+    measured,
+    stale,
+    write_section,
+    write_summary,
+)
 
 
 def a_tree(folder: Path) -> Path:
@@ -42,3 +56,39 @@ def test_compiled_files_are_no_code_and_a_renamed_file_is_a_change(tmp_path: Pat
     assert code_digest(root) == before
     (root / JUDGING_CODE[0] / "code.py").rename(root / JUDGING_CODE[0] / "other.py")
     assert code_digest(root) != before
+
+
+def test_comments_docstrings_and_blank_lines_are_no_code() -> None:
+    plain = b'x = "# no comment"\ndef f():\n    y = 1\n    return y\n'
+    said = b'"""What."""\n\nx = "# no comment"  # a comment\n"""Of x."""\ndef f():\n    """Why."""\n\n    y = 1\n    # because\n    return y\n'
+    assert code_of(said) == code_of(plain)
+    assert code_of(plain.replace(b"y = 1", b"y = 2")) != code_of(plain)
+    assert code_of(plain.replace(b"# no", b"# a")) != code_of(plain)
+
+
+def test_the_table_of_all_figures_stands_above_the_sections_and_names_what_is_missing(tmp_path: Path) -> None:
+    document, kept = tmp_path / "trust.md", tmp_path / "trust.json"
+    write_section("tamper", "Tamper", "one", document=document)
+    figures = [share("tamper", 0, 300, "missed", goal="0", at_most=0.0, baseline_hits=30)]
+    keep_figures("tamper", figures, kept=kept)
+    for _ in range(2):
+        write_summary(document=document, kept=kept)
+    write_section("aa", "Equal arms", "two", document=document)
+    text = document.read_text()
+    assert text.count("## All figures") == 1
+    assert text.index("## All figures") < text.index("## Equal arms") < text.index("## Tamper")
+    (row,) = [line for line in text.splitlines() if line.startswith("| J16 ")]
+    assert "| tamper: missed | 0 | 0 to 0.01222 | 300 | 0.1 | 0 | yes |" in row
+    assert code_digest() in row
+    assert "| J6, J7 | sabotage | not measured |" in text
+    assert stale(document) == []
+    kept.write_text(kept.read_text().replace(json.loads(kept.read_text())["tamper"]["digest"], "0" * 16))
+    write_summary(document=document, kept=kept)
+    assert "`0000000000000000` (changed since)" in document.read_text()
+
+
+@pytest.mark.skipif(
+    not _trust.ENFORCED, reason="docs/trust.md is measured at the end: tests.bench._trust.ENFORCED is False"
+)
+def test_docs_trust_was_measured_over_the_code_that_there_is() -> None:
+    assert stale() == [], "run: make bench"

@@ -1,0 +1,35 @@
+"""The benches of sabotage and of other policies: a few changes, for shape only."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.bench import peers, sabotage
+from tests.bench._sabotage import SMALL, Size, came, picked
+
+
+def test_nobody_sees_the_operator_and_the_same_seed_gives_the_same_corpus() -> None:
+    size = Size(skills=1, sabotages=1, neutral=1, clean=1, untested=1)
+    first, second = picked(size), picked(size)
+    assert first == second
+    names = {item.operator for item in first[0]}
+    assert len(names) >= 12
+    assert not any(name in item.text for item in first[0] for name in names if "-" in name)
+
+
+def test_changes_that_break_a_rule_are_caught_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, nothing = picked(SMALL)
+    few = [item for item in corpus if item.skill == 0 and item.operator in ("delete-rule", "weaken", "comment", "typo")]
+    results = came(few)
+    assert {item.kind for item in results} >= {"neutral"}
+    for item in results:
+        assert (item.verdict == "pass") == (item.kind == "neutral"), item
+    for module in (sabotage, peers):
+        monkeypatch.setattr(module, "measured", lambda size, jobs: (few, nothing, results))
+        assert module.main(["--small"]) == 0
+        figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert {item["bench"] for item in figures} == {module.__name__.rpartition(".")[2]}
