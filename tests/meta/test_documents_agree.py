@@ -73,6 +73,7 @@ def test_every_flag_of_run_is_a_setting_or_chooses_one() -> None:
         "no_cache": "cache",
         "plan": "out",
         "shard": "out",
+        "mutation_file": "guarded_lines",
     }
     for parameter in group.commands["run"].params:
         assert elsewhere.get(str(parameter.name), str(parameter.name)) in Settings.model_fields
