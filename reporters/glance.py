@@ -6,10 +6,13 @@ import difflib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gate.domain.judgement import CRITERIA
 from gate.domain.plan import COMPARED_ARMS, Arm
 from gate.domain.report import CaseReport, GateReport, RunEvidence, Share, SkillReport, Verdict
 from reporters import words
 from reporters.plots import Bar, bars, dots
+
+__all__ = ["CRITERIA", "case_plots", "difference", "overview_plots", "short", "sides", "worst_first"]
 
 PLOTTED_SKILLS = 40
 """Rows of a plot over skills; the table beside it has all of them. Those that did not pass come first."""

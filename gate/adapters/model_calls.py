@@ -210,8 +210,9 @@ def call(
         if streaming is not None and _other_way(failed, streaming, dropped):
             continue
         retries += 1
-        refusals += retry.pace is not None and failed.too_many
-        wait = retry.waits(failed, counted=retries - refusals, refused=refusals, waited_s=waited_s)
+        refusals += failed.too_many
+        free = refusals if retry.pace is not None else 0
+        wait = retry.waits(failed, counted=retries - free, refused=free, waited_s=waited_s)
         if wait is None or retry.sleep(wait) is True:
             raise _for_people(failed, name=name, key=key, attempts=attempts, unknown=unknown)
         waited_s += wait

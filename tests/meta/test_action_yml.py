@@ -17,13 +17,15 @@ from tests.runner.environment import effective_inputs, input_variables, read_act
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = read_action(ROOT / "action.yml")
-SECTION = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Use it as an Action")[2].partition("\n## ")[0]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SECTION = README.partition("## Use it as an Action")[2].partition("\n## ")[0]
+REFERENCE = (ROOT / "docs" / "action.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def table(heading: str) -> dict[str, str]:
-    """First column and the rest of a table of README's section."""
-    rows = SECTION.partition(f"| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
+    """First column and the rest of a table of docs/action.md."""
+    rows = REFERENCE.partition(f"| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
     return {row.split("|")[1].strip().strip("`"): row.split("|", 2)[2] for row in rows if row.startswith("|")}
 
 
@@ -35,7 +37,7 @@ def test_the_outputs_are_those_that_the_code_writes() -> None:
     assert tuple(ACTION["outputs"]) == KEYS
 
 
-def test_readme_lists_exactly_these_inputs_and_outputs() -> None:
+def test_the_reference_lists_exactly_these_inputs_and_outputs() -> None:
     named = {name for cell in table("input") for name in re.findall(r"[a-z-]+", cell)}
     assert named == set(ACTION["inputs"])
     assert set(table("output")) == set(ACTION["outputs"])

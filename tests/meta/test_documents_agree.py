@@ -19,6 +19,7 @@ from reporters.words import TRIAGE_LEGEND
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 
 
 def options_of(command: click.Command) -> set[str]:
@@ -30,16 +31,16 @@ def options_below(command: click.Command) -> set[str]:
     return set().union(*map(options_of, parts))
 
 
-def test_readme_names_every_command_and_every_option_of_run() -> None:
+def test_the_page_of_commands_names_every_command_and_every_option_of_run() -> None:
     for name, command in group.commands.items():
-        assert f"skill-gate {name}" in README, name
+        assert f"skill-gate {name}" in "".join(DOCS.values()), name
         if name == "run":
-            table = README.partition("### Options of `skill-gate run`")[2].partition("\n##")[0]
+            table = DOCS["commands"].partition("## Options of `skill-gate run`")[2].partition("\n##")[0]
             assert set(re.findall(r"--[a-z][a-z-]+", table)) == options_of(command)
 
 
-def test_readme_lists_every_option_of_every_other_command() -> None:
-    table = README.partition("### Options of the other commands")[2].partition("\n##")[0]
+def test_the_page_of_commands_lists_every_option_of_every_other_command() -> None:
+    table = DOCS["commands"].partition("## Options of the other commands")[2].partition("\n##")[0]
     rows = {
         row.split("`")[1].split()[0]: set(re.findall(r"--[a-z][a-z-]+", row))
         for row in re.findall(r"^\| `.*", table, re.MULTILINE)
@@ -49,16 +50,16 @@ def test_readme_lists_every_option_of_every_other_command() -> None:
 
 
 def test_readme_and_init_name_the_action_by_this_version() -> None:
-    named = re.findall(r"OWNER/skill-gate@(\S+)", README + WORKFLOW_TEXT)
+    named = re.findall(r"OWNER/skill-gate@(\S+)", README + "".join(DOCS.values()) + WORKFLOW_TEXT)
     assert len(named) >= 3
     assert set(named) == {f"v{__version__}"}
 
 
-def test_readme_explains_every_class_of_an_assertion_and_every_grade() -> None:
-    table = README.partition("| class | meaning |")[2].partition("\n\n")[0]
+def test_the_page_of_verdicts_explains_every_class_of_an_assertion_and_every_grade() -> None:
+    table = DOCS["verdicts"].partition("| class | meaning |")[2].partition("\n\n")[0]
     assert set(re.findall(r"^\| `([a-z-]+)`", table, re.MULTILINE)) == {item.value for item in TriageClass}
     assert all(item.value in TRIAGE_LEGEND for item in TriageClass)
-    grades = README.partition("The release grade")[2].partition("\n\n")[0]
+    grades = DOCS["verdicts"].partition("The release grade")[2].partition("\n\n")[0]
     for letter, at_least in GRADES:
         assert f"{letter} from {at_least * 100:.0f} %" in grades
 
@@ -73,6 +74,7 @@ def test_every_flag_of_run_is_a_setting_or_chooses_one() -> None:
         "no_cache": "cache",
         "plan": "out",
         "shard": "out",
+        "language": "policy",
         "mutation_file": "guarded_lines",
     }
     for parameter in group.commands["run"].params:
@@ -80,13 +82,13 @@ def test_every_flag_of_run_is_a_setting_or_chooses_one() -> None:
 
 
 @pytest.mark.parametrize("model", [Policy, Thresholds, Caps, Waiver])
-def test_readme_names_every_policy_key(model: type[BaseModel]) -> None:
-    section = README.partition("## Policy")[2].partition("\n## ")[0]
+def test_the_page_of_the_policy_names_every_key(model: type[BaseModel]) -> None:
+    section = DOCS["policy"]
     assert [name for name in model.model_fields if f"`{name}`" not in section] == []
 
 
-def test_readme_describes_exactly_the_check_kinds_there_are() -> None:
-    table = README.partition("| check kind | holds when |")[2].partition("\n\n")[0]
+def test_the_page_of_cases_describes_exactly_the_check_kinds_there_are() -> None:
+    table = DOCS["cases"].partition("| check kind | holds when |")[2].partition("\n\n")[0]
     assert set(re.findall(r"`([a-z]+_[a-z_]+|command)`", table)) - {
         "expected_count",
         "expect_exit",

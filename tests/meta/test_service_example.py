@@ -72,8 +72,8 @@ def test_only_the_worker_has_the_engine_and_only_this_machine_reaches_the_servic
     assert "--no-work" in services["service"]["command"]
 
 
-def test_what_the_readme_says_of_it_is_in_it() -> None:
+def test_what_the_page_of_the_service_says_of_it_is_in_it() -> None:
     text = COMPOSE.read_text(encoding="utf-8")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (line,) = set(re.findall(r"docker compose --file \S+ up --detach", readme))
+    page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+    (line,) = set(re.findall(r"docker compose --file \S+ up --detach", page))
     assert line in text

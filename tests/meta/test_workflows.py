@@ -135,6 +135,33 @@ def test_a_required_status_never_waits_for_a_workflow_that_a_filter_kept_from_st
     assert {"pull_request", "merge_group"} <= set(triggers(queue))
 
 
+def test_a_pull_request_that_goes_into_another_branch_is_judged_again() -> None:
+    """Its author can change that without writing to the repository; a status of the commit would stay green."""
+    for name in ("pr-check.yml", "fork-stage-1.yml", "keyless-caller.yml"):
+        workflow = yaml.safe_load((ROOT / "examples/workflows" / name).read_text(encoding="utf-8"))
+        assert "edited" in triggers(workflow)["pull_request"]["types"], name
+        for job in workflow["jobs"].values():
+            asked = job.get("if", "")
+            assert "action" not in asked or "github.event.changes.base" in asked, name
+
+
+def test_the_job_that_says_the_verdict_of_shards_is_never_skipped() -> None:
+    """github-action.md 1.8: a job that is skipped counts as one that passed."""
+    shards = yaml.safe_load((ROOT / "examples/workflows/matrix.yml").read_text(encoding="utf-8"))
+    merge = shards["jobs"]["merge"]
+    assert merge["if"] == "always()"
+    first = merge["steps"][0]
+    for result, code in (("success", 0), ("failure", 1), ("skipped", 1), ("", 1)):
+        assert subprocess.run(["bash", "-c", first["run"]], env={"PLAN": result}, check=False).returncode == code
+    assert first["env"] == {"PLAN": "${{ needs.plan.result }}"}
+
+
+def test_a_release_is_made_of_the_default_branch_only() -> None:
+    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    assert release["jobs"]["image"]["if"] == "github.ref_name == github.event.repository.default_branch"
+    assert release["jobs"]["release"]["needs"] == "image"
+
+
 def test_the_examples_use_inputs_and_outputs_that_exist() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     seen = 0

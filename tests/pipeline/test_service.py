@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from pydantic import SecretStr
 
+from gate.adapters.github_app import GitHubApp
 from gate.cli import main as run_command
 from gate.evidence.pack import unpack
 from gate.service.bundles import FolderBundles
@@ -332,7 +334,7 @@ def test_tokens_are_made_listed_and_taken_back(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_the_one_command_of_the_readme_leads_to_a_running_service(tmp_path: Path) -> None:
-    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Run it as a service")[2]
+    section = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
     command = section.partition("```sh\n")[2].partition("\n```")[0]
     words = shlex.split(command)
     given = dict(word.split("=", 1) for word in words if "=…" in word)
@@ -374,6 +376,19 @@ def test_as_an_app_each_job_has_a_token_for_its_one_repository(tmp_path: Path) -
         assert len(used) == 1
         kept = [path.read_bytes() for path in (here.folder / "data").rglob("*") if path.is_file()]
         assert not any(secret.encode() in one for one in kept for secret in (*used, pem.splitlines()[5]))
+
+
+def test_an_app_that_was_taken_out_and_put_in_again_gets_its_tokens(tmp_path: Path) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    with stage(tmp_path, policy=SMOKE, token=None) as here:
+        here.github.world.apps["4711"] = public
+        here.github.world.installations["acme/skills"] = 100
+        app = GitHubApp("4711", SecretStr(pem), here.environ["GITHUB_API_URL"])
+        app._installations["acme/skills"] = 99  # as it was before
+        assert app.token("acme/skills").get_secret_value()
+        assert app._installations["acme/skills"] == 100
 
 
 def test_half_an_app_or_a_broken_key_is_said_at_the_start(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_untrusted_words_of_models_are_text() -> None:
     assert "<script>" not in text
     assert "<!-- " not in text.replace("<!-- skill-gate", "")
     page = html.render(a_report(the_skill(discussions=(evil,), contract=contract)))
-    assert "<script>" not in page
+    assert page.count("<script>") == 1, "the page's own"
 
 
 def test_an_end_that_was_intended_is_no_fallback() -> None:
@@ -132,5 +132,5 @@ def test_each_row_of_the_overview_has_a_cell_a_column() -> None:
     page = html.render(a_report(a_skill()))
     table = page.partition('<h2 id="overview">')[2].partition("</table>")[0]
     head, _, body = table.partition("</thead>")
-    row = body.partition("<tr>")[2].partition("</tr>")[0]
+    row = body.partition("<tr ")[2].partition("</tr>")[0]
     assert head.count("<th ") == row.count("<th ") + row.count("<td") == 7

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from gate.domain.report import State, Verdict
+from gate.domain.plan import Enforce
+from gate.domain.report import Override, State, Verdict
 from reporters.outputs import KEYS, LIST_BYTES, outputs
 from tests.builders_records import decide
 from tests.builders_report import failing, passing, quiet_report, report_of, sample_report
@@ -56,6 +57,16 @@ def test_very_many_skills_stay_valid_json_within_their_room_worst_first() -> Non
         assert next(iter(json.loads(values[name]))) == bad.path
 
 
+def test_what_advice_lets_through_is_no_pass_of_any_kind_for_workflows_of_the_earlier_action() -> None:
+    report = sample_report().model_copy(update={"enforce": Enforce.ADVISORY, "state": State.SUCCESS})
+    assert {Verdict.FAIL, Verdict.ERROR} & {skill.verdict for skill in report.skills}
+    values = outputs(report, state=State.SUCCESS, exit_code=0, headline="")
+    assert values["release_status"] in ("FAIL", "ERROR")
+    by_name = Override(login="octocat", permission="admin", head_commit="a" * 40)
+    let_through = report.model_copy(update={"override": by_name})
+    assert outputs(let_through, state=State.SUCCESS, exit_code=0, headline="")["status"] == "conditional"
+
+
 def test_workflows_of_the_earlier_action_find_their_outputs_in_every_state() -> None:
     """origins-and-formats.md 1.9: both generations."""
     report = sample_report()
@@ -68,5 +79,5 @@ def test_workflows_of_the_earlier_action_find_their_outputs_in_every_state() -> 
     assert values["grade"] in ("", *"SABCDF")
     nothing = outputs(quiet_report(), state=State.SUCCESS, exit_code=0, headline="")
     assert (nothing["status"], nothing["release_status"], nothing["delta"]) == ("pass", "PASS", "")
-    for state, word in ((State.ERROR, "error"), (State.PENDING, "conditional")):
+    for state, word in ((State.ERROR, "error"), (State.PENDING, "pending")):
         assert outputs(None, state=state, exit_code=0, headline="")["status"] == word
