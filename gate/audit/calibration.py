@@ -153,7 +153,10 @@ class Calibration(Value):
 
     @property
     def known(self) -> JudgeCalibration:
-        """What the policy key ``calibration`` holds of it, under the name by which gradings know the model."""
+        """What the policy key ``calibration`` holds of it, under the name by which gradings know the model.
+
+        Raises ValueError where nothing is known (``is_known``).
+        """
         return JudgeCalibration(
             model=self.graded_as[0] if self.graded_as else self.grader,
             date=self.date,
@@ -163,8 +166,15 @@ class Calibration(Value):
             false_passed=self.true_negative.asked - self.true_negative.hits,
         )
 
+    @property
+    def is_known(self) -> bool:
+        """Whether enough was answered to say anything of the judge: of items that hold, and of items that do not."""
+        return bool(self.true_positive.asked and self.true_negative.asked)
+
     def snippet(self) -> str:
-        """The policy key, to be put into the base branch's policy as it is."""
+        """The policy key, to be put into the base branch's policy as it is; a comment where nothing is known."""
+        if not self.is_known:
+            return "# nothing to keep: the judge gave too few valid replies\n"
         known = self.known
         return (
             "calibration:\n"

@@ -31,6 +31,8 @@ _RANK = {
     Verdict.INVALID: 3,
 }
 """How bad a verdict is; the others say nothing about a mutant."""
+_NO_CASE = ("the pair is contaminated: ", "the judge's batch is void: ", "suite/null-agent-passes: ")
+"""Reasons of ``invalid`` that are nobody's finding about the mutant."""
 USABLE = (Verdict.PASS, Verdict.CONDITIONAL)
 """What the unchanged skill must be: against a red suite nothing can be killed."""
 
@@ -211,9 +213,16 @@ def fate_of(unchanged: Verdict, skill: SkillReport) -> Fate:
     """Killed: the gate calls the mutant worse than the unchanged skill, or no agent opened it any more."""
     if skill.verdict is Verdict.NOT_MEASURED and skill.not_measured_cause is NotMeasuredCause.NOT_OPENED:
         return "killed"
-    if skill.verdict not in _RANK:
+    if skill.verdict not in _RANK or _nobody_looked(skill):
         return "unknown"
     return "killed" if _RANK[skill.verdict] > _RANK[unchanged] else "survived"
+
+
+def _nobody_looked(skill: SkillReport) -> bool:
+    """Whether a mutant is invalid for what its session met, not for what it says: no case noticed anything."""
+    return skill.verdict is Verdict.INVALID and all(
+        any(words in reason for words in _NO_CASE) for reason in skill.reasons
+    )
 
 
 def result_of(mutant: Mutant, unchanged: Verdict, skill: SkillReport) -> MutantResult:

@@ -94,12 +94,12 @@ def _asked(app: App, judge: str, *, rounds: int, budget: float, out: Path, jobs:
     write_atomic(out, pretty_json(found))
     if as_json:
         click.echo(json.dumps(found.to_json(), ensure_ascii=True))
-        return 0
+        return int(not found.is_known)
     for line in found.lines():
         click.echo(visible(line))
     click.echo(f"written to {visible(str(out))}; for the base branch's policy:\n")
     click.echo(found.snippet(), nl=False)
-    return 0
+    return int(not found.is_known)
 
 
 def _simulated(*, cases: int, changes: int, seed: str, as_json: bool) -> int:

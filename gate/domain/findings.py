@@ -35,8 +35,8 @@ class Finding(Value):
     """True where this alone makes the skill ``invalid`` (unreadable SKILL.md or suite)."""
 
 
-LIMITING_RULES = frozenset({"changes/linked", "scan/withheld", "scan/not-read"})
-"""What no run could see. As a warning, such a finding keeps a skill from ``pass``: it is at most ``conditional``."""
+LIMITING_RULES = frozenset({"changes/linked", "scan/withheld", "scan/not-read", "suite/null-agents-unknown"})
+"""What no run could see, and a suite of which nobody knows what it lets through. As a warning, such a finding keeps a skill from ``pass``: it is at most ``conditional``."""
 
 
 def limits(finding: Finding) -> bool:

@@ -104,10 +104,19 @@ def _same_in_both(case: Case, stage: NullStage) -> NullAct:
 def _print_expected(case: Case, stage: NullStage) -> NullAct:
     given = [case.asked, *(item.data.decode("utf-8", "replace") for item in case.files)]
     given += texts_of(stage.skill).values() if stage.skill else ()
-    seen = "\n".join(given).casefold()
+    seen = "\n".join(given)
     wanted = (text for check in case.checks for text in _looked_for(check))
-    # A total that has to be worked out stands nowhere: printing it would be work, or would need the suite itself.
-    return NullAct("\n".join(text for text in dict.fromkeys(wanted) if text.casefold() in seen) or "Done.")
+    # A total that has to be worked out stands nowhere: printing it would be work, or would need the suite itself. So would
+    # a text in other letters than it stands in: whoever writes a title in capitals has worked.
+    copied = (_as_it_stands(text, seen) for text in wanted)
+    return NullAct("\n".join(text for text in dict.fromkeys(copied) if text is not None) or "Done.")
+
+
+def _as_it_stands(text: str, seen: str) -> str | None:
+    if text in seen:
+        return text
+    found = re.search(re.escape(text), seen, re.IGNORECASE)
+    return found[0] if found else None
 
 
 def _attack(case: Case, stage: NullStage) -> NullAct:

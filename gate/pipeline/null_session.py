@@ -7,16 +7,19 @@ from functools import cache
 from gate.domain.base import digest_of
 from gate.domain.findings import Finding, Level
 from gate.domain.intake import Intake, SkillIntake
+from gate.domain.plan import Mode
 from gate.domain.skill import ChangeKind
+from gate.domain.suite import Suite
 from gate.errors import InfrastructureError
 from gate.evidence.cache import code_digest
 from gate.execution.null_agents import NullStage
 from gate.pipeline.null_controls import Engine, NullResult, NullResults, facts_of, null_findings, null_results
 from gate.pipeline.world import World
+from gate.planning.plan import is_golden
 from gate.settings import Settings
 
 UNKNOWN = "suite/null-agents-unknown"
-"""Of the notice where only an engine could say whether a null agent passes, and there was none."""
+"""Of the finding where only an engine could say whether a null agent passes, and there was none."""
 
 
 def with_null_controls(intake: Intake, settings: Settings, world: World) -> Intake:
@@ -34,13 +37,21 @@ def _controlled(found: SkillIntake, settings: Settings, world: World) -> SkillIn
         or found.invalid
     ):
         return found
-    stage = NullStage(suite, found.head, found.base)
+    stage = NullStage(_asked(suite, settings), found.head, found.base)
     thresholds = settings.policy.for_skill(found.change.path).thresholds
     results = null_results(stage, run_date=world.run_date, thresholds=thresholds)
-    if any(item.verdict is None for item in results) and settings.static_only is None and world.models is not None:
+    runs = settings.static_only is None and world.models is not None
+    if any(item.verdict is None for item in results) and runs:
         results = _with_engine(stage, found, settings, world) or results
     findings = null_findings(stage, results, path=suite.path)
-    return found.model_copy(update={"findings": (*found.findings, *findings, *_unknown(results, suite.path))})
+    unknown = _unknown(results, suite.path, runs=runs)
+    return found.model_copy(update={"findings": (*found.findings, *findings, *unknown)})
+
+
+def _asked(suite: Suite, settings: Settings) -> Suite:
+    """What of a suite this session runs: a strong case that is left out stops nobody."""
+    golden = tuple(case for case in suite.cases if settings.mode is Mode.REGRESSION and is_golden(case))
+    return suite.model_copy(update={"cases": golden}) if golden else suite
 
 
 def _with_engine(
@@ -64,18 +75,22 @@ def _with_engine(
     except InfrastructureError:
         return None
     if world.cache is not None:
-        world.cache.keep_value("nulls", facts, NullResults(results=results), found.slug)
+        try:
+            world.cache.keep_value("nulls", facts, NullResults(results=results), found.slug)
+        except InfrastructureError as error:
+            world.progress.say(f"what null agents do to {found.change.path} could not be kept for later: {error}")
     return results
 
 
-def _unknown(results: tuple[NullResult, ...], path: str) -> tuple[Finding, ...]:
+def _unknown(results: tuple[NullResult, ...], path: str, *, runs: bool) -> tuple[Finding, ...]:
+    """``runs``: cases are going to be run, and what they give would say more than anybody knows: a warning that limits."""
     waiting = [item for item in results if item.verdict is None]
     if not waiting:
         return ()
     return (
         Finding(
             rule=UNKNOWN,
-            level=Level.NOTICE,
+            level=Level.WARNING if runs else Level.NOTICE,
             path=path,
             message=(
                 f"whether {', '.join(item.agent for item in waiting)} would pass is decided by "

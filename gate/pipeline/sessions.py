@@ -21,7 +21,7 @@ from gate.domain.plan import (
     SkillPlan,
 )
 from gate.domain.report import CaseUse, GateReport, JudgedRun, ModelUse
-from gate.errors import Cancelled
+from gate.errors import Cancelled, InfrastructureError
 from gate.evidence.assemble import (
     contract_file,
 )
@@ -165,8 +165,12 @@ def _keep_costs(session: Session, skills: Sequence[SkillPlan]) -> None:
     for skill in skills:
         made = sum(run.reused is None for case in case_records(session, skill) for run in case.runs)
         cost = past_of(session.world.ledger.uses(skill.slug), made)
-        if cost is not None:
+        if cost is None:
+            continue
+        try:
             cache.keep_value("cost", past_facts(skill, session.settings), cost, skill.slug)
+        except InfrastructureError as error:
+            session.world.progress.say(f"the cost of {skill.change.path} could not be kept for later: {error}")
 
 
 def _concluded(bundle: Bundle) -> tuple[GateReport, dict[str, HistoryEntry | None]]:

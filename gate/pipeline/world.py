@@ -150,9 +150,13 @@ class Session:
         return calls > left.calls or calls * price > left.usd
 
     def settle(self, prefix: str, *, keep: bool) -> None:
-        """Keep the judges' replies to calls of this label for later sessions, or forget them."""
-        if self.shelf is not None:
+        """Keep the judges' replies to calls of this label for later sessions, or forget them. What cannot be kept is said."""
+        if self.shelf is None:
+            return
+        try:
             self.shelf.settle(prefix, keep=keep)
+        except InfrastructureError as error:
+            self.world.progress.say(f"replies about {prefix} could not be kept for later: {error}")
 
 
 def raise_if_cancelled(world: World) -> None:

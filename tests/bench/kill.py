@@ -351,7 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m tests.bench.{NAME}", description=__doc__)
     parser.add_argument("--small", action="store_true")
     small = parser.parse_args(arguments).small
-    on_docker, in_memory, merges = (3, 7, 10) if small else (40, 60, 100)
+    on_docker, in_memory, merges = (2, 4, 4) if small else (40, 60, 100)
     draw, count = random.Random(SEED), Count()
     kill_on_docker(on_docker, draw, count)
     kill_in_memory(in_memory, merges, draw, count)

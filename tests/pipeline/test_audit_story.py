@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from gate.audit.attest import PREDICATE_TYPE, STATEMENT_TYPE
 from gate.cli import main
+from gate.errors import SandboxError
 from gate.wiring import bind
 from tests.fakes.sandbox import Command, Program, ScriptedBox
 from tests.fakes.sandbox import Ran as Scripted
@@ -74,6 +75,20 @@ def test_a_suite_whose_command_a_planted_file_deceives_is_invalid(tmp_path: Path
     fooled = ran(tmp_path, {"kind": "command", "run": "pytest -q"}, program=program)
     assert (fooled.skill["verdict"], fooled.calls) == ("invalid", 0), fooled.skill["reasons"]
     assert "hijacker" in fooled.skill["reasons"][0]
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_what_no_engine_could_say_of_null_agents_keeps_a_skill_from_a_pass(tmp_path: Path, *, broken: bool) -> None:
+    def program(box: ScriptedBox, command: Command) -> Scripted | bytes | str:
+        if box.spec.label.startswith("null/"):
+            if broken:
+                raise SandboxError("The engine gave up.")
+            return Scripted(exit_code=1)
+        return Scripted() if command.argv == ("/bin/bash", "-c", "pytest -q") else shell()(box, command)
+
+    done = ran(tmp_path, {"kind": "command", "run": "pytest -q"}, program=program)
+    told = [reason for reason in done.skill["reasons"] if "suite/null-agents-unknown" in reason]
+    assert (done.skill["verdict"], len(told)) == (("conditional", 1) if broken else ("pass", 0)), done.skill["reasons"]
 
 
 def test_check_null_says_who_is_let_through_by_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -238,3 +238,22 @@ def test_without_golden_cases_regression_runs_nothing_and_says_why(tmp_path: Pat
     assert session.verdict == "blocked"
     assert "no case of this suite has it" in session.reason
     assert session.runs == 0
+
+
+def test_golden_cases_that_a_null_agent_passes_are_invalid_whatever_the_cases_beside_them_ask(tmp_path: Path) -> None:
+    weak = case(1)
+    weak["checks"] = weak["checks"][:1]  # whoever prints SKILL.md
+    with desk(tmp_path, cases=[weak, case(2, tag=None)]) as here:
+        full, golden = here.run(mode="full"), here.run(mode="regression")
+    assert full.verdict == "pass", full.skill["reasons"]
+    assert (golden.verdict, golden.runs) == ("invalid", 0)
+    assert "suite/null-agent-passes" in golden.reason
+
+
+def test_a_cache_that_takes_nothing_costs_no_session_its_verdict(tmp_path: Path) -> None:
+    with desk(tmp_path) as here:
+        (tmp_path / "cache").mkdir()
+        (tmp_path / "cache" / "values").write_text("no folder")
+        found = here.run(mode="standard")
+    assert (found.verdict, found.code) == ("pass", 0), found.log
+    assert any("could not be kept" in line for line in found.log)

@@ -126,6 +126,10 @@ def test_what_cannot_be_read_is_lost_and_counts_as_nothing() -> None:
     assert found.lost == len(known_answers().records) + len(known_answers().pairs)
     assert found.true_positive == Rate.of(0, 0)
     assert found.true_positive.rate is None
+    assert not found.is_known
+    assert found.snippet().startswith("# nothing to keep"), (
+        "a policy that names no figure must not read as one that does"
+    )
 
 
 def test_every_item_follows_from_its_record() -> None:

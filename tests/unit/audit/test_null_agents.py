@@ -76,6 +76,11 @@ def test_there_are_nine() -> None:
         ({"kind": "response_has_heading", "level": 2, "text": "Summary"}, {"other_skill"}),
         ({"kind": "response_word_count", "max": 1}, {"do_nothing", "print_expected"}),
         ({"kind": "file_exists", "path": "expected.txt"}, {"hijacker"}),
+        ({"kind": "response_contains", "keyword": "KIND REGARDS"}, set()),
+        (
+            {"kind": "response_contains", "keyword": "KIND REGARDS", "ignore_case": True},
+            {"copy_skill", "print_expected", "base_again"},
+        ),
         (TOTAL, set()),
         ({"kind": "json_field", "path": "totals.json", "field": "north", "expected": 14.75}, set()),
         ({"kind": "tool_call_count", "tool": "bash", "min": 1}, set()),
