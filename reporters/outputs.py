@@ -121,14 +121,16 @@ def _as_before(report: GateReport | None, state: State, exit_code: str, page: st
 def _word(report: GateReport | None, state: State) -> str:
     """Advice lets a change through, and so the state; what is called a pass here is one, or was let through by name."""
     verdicts = {skill.verdict for skill in report.skills} if report is not None and report.override is None else set()
-    if state is State.ERROR or Verdict.ERROR in verdicts:
+    if state is State.ERROR:
         return "ERROR"
     if state is State.FAILURE or verdicts & {Verdict.FAIL, Verdict.INVALID}:
         return "FAIL"
+    if Verdict.ERROR in verdicts:
+        return "ERROR"
     if state is State.PENDING:
         return "PENDING"
     passed = report is not None and all(skill.verdict is Verdict.PASS for skill in report.skills)
-    return "PASS" if state is State.SUCCESS and passed else "CONDITIONAL PASS"
+    return "PASS" if passed else "CONDITIONAL PASS"
 
 
 def _pooled(shares: Iterable[Share]) -> float | None:

@@ -15,9 +15,8 @@ import click
 
 from gate.cli.app import App, choose_models
 from gate.cli.failures import EXIT_CANCELLED, explain
-from gate.cli.inputs import ActionInputs, read_inputs
+from gate.cli.inputs import RELEASE_STATUS, ActionInputs, read_inputs
 from gate.cli.job import (
-    RELEASE_STATUS,
     Commits,
     Nothing,
     Target,
@@ -196,6 +195,16 @@ class _Action:
         forge = self._app.make_forge(False) if "github" in self._app.secrets else None
         target = target_of(event, inputs, forge, self._app.say)
         if isinstance(target, Nothing):
+            if target.undecided is not None:
+                self._github = OnGitHub(
+                    self._app,
+                    self._runner,
+                    inputs,
+                    sha=target.undecided,
+                    number=None,
+                    context=inputs.status_context,
+                    forge=forge,
+                )
             return Result(State.PENDING, 0, target.headline, target.lines)
         if forge is not None:
             self._app = replace(self._app, open_repository=_with_forge(self._app, forge, target.number))
@@ -214,7 +223,7 @@ class _Action:
         self._runner.save(session=session_id_of(SessionSeed(settings.seed or "")))
         report = self._judge_with(event, settings)(self._app, settings)
         if target.pinned and forge is not None and target.number is not None:
-            _hold_to_head(forge, target.number, target.head)
+            _hold_to_head(forge, target.number, target)
         return Result(
             report.state,
             report.exit_code,
@@ -398,12 +407,19 @@ class _Action:
             return None
 
 
-def _hold_to_head(forge: Forge, number: int, head: str) -> None:
-    """Raises ConfigurationError where the pull request has another head than the one that was allowed to run."""
-    if not forge.head_is(number, head):
+def _hold_to_head(forge: Forge, number: int, target: Target) -> None:
+    """Raises ConfigurationError where the pull request has another head than the one that was allowed to run, or goes into
+    another branch than the one that it was compared with, and whose policy held."""
+    now = forge.pull_request(number)
+    if now.head_sha != target.head:
         raise ConfigurationError(
-            f"Pull request {number} has a newer head than {head[:12]}: the result of this run is void.",
+            f"Pull request {number} has a newer head than {target.head[:12]}: the result of this run is void.",
             remedy="Look at the new commits, then start the run with the new head.",
+        )
+    if now.base_ref != target.base_ref:
+        raise ConfigurationError(
+            f"Pull request {number} goes into another branch than when this run began: the result of this run is void.",
+            remedy="Look at what it changes there, then start the run again.",
         )
 
 

@@ -28,10 +28,10 @@ from gate.cli.failures import explain
 from gate.cli.session import cache_secret
 from gate.cli.sharding import merge_parts, run_part, write_plan
 from gate.domain.event import PullRequestEvent
-from gate.domain.forge import Permission
+from gate.domain.forge import Permission, PullRequest
 from gate.domain.report import GateReport
 from gate.domain.sandbox import BoxSpec, Examined, OneShotResult, OneShotSpec, ProgramFile, ReapReport, SandboxFacts
-from gate.errors import Cancelled, ConfigurationError, GateError, InfrastructureError
+from gate.errors import Cancelled, ConfigurationError, ForgeError, GateError, InfrastructureError
 from gate.protocols import Box, Repository, Sandbox
 from gate.settings import Settings
 
@@ -177,7 +177,12 @@ class Desk:
         token = self.needs.token(job.repository, job.installation)
         clone = Path(environ["GITHUB_WORKSPACE"])
 
+        from gate.evidence.redact import Redactor
+
+        clean = Redactor({**self.app.secrets, "github": token})
+
         def say(text: str) -> None:
+            text = clean(text)  # pages show it, and why a job failed is taken from it
             place.note(text)
             control.say(text)
 
@@ -360,16 +365,22 @@ class _Fetching:
         payload = json.loads(self._place.payload.read_bytes())
         event = read_event(self._job.event_name, payload, environ)
         if isinstance(event, PullRequestEvent):
+            # The base that it has now, by whose policy it is judged; of another one an old tip may lie about here.
+            with contextlib.suppress(ForgeError):
+                return self._live(event.number).base_ref, {str(event.number): event.head_sha}
             return event.base_ref, {str(event.number): event.head_sha}
         inputs: Mapping[str, str] = payload.get("inputs") or {}
         default = str(payload["repository"]["default_branch"])
         if inputs.get("pull-request"):
             number = int(inputs["pull-request"])
-            environ = {"GITHUB_REPOSITORY": self._job.repository, "GITHUB_API_URL": self._api_url}
-            live = self._desk.app.service.make_forge(environ, False, self._token).pull_request(number)
+            live = self._live(number)
             return live.base_ref, {str(number): live.head_sha}
         wanted = inputs.get("ref") or payload["after"]
         return default, {f"at-{wanted}": wanted}
+
+    def _live(self, number: int) -> PullRequest:
+        environ = {"GITHUB_REPOSITORY": self._job.repository, "GITHUB_API_URL": self._api_url}
+        return self._desk.app.service.make_forge(environ, False, self._token).pull_request(number)
 
     @property
     def _api_url(self) -> str:

@@ -25,7 +25,13 @@ class Found(NamedTuple):
     cause: NotMeasuredCause | None
 
 
-def pull_request_of(event: HeadEvent, forge: Forge | None, check: str) -> Found | str:
+class Shared(NamedTuple):
+    """Nothing to judge, as the head is that of pull requests into several branches: a status would count for each of them."""
+
+    why: str
+
+
+def pull_request_of(event: HeadEvent, forge: Forge | None, check: str) -> Found | Shared | str:
     """The one open pull request that the event is about, or why there is nothing to judge, without a full stop.
 
     ``check``: the name of our own check run. Raises ConfigurationError without a token, ForgeError.
@@ -38,13 +44,17 @@ def pull_request_of(event: HeadEvent, forge: Forge | None, check: str) -> Found 
             f"Nobody can be asked whose head {at} is: there is no token.",
             remedy="Give the action its github-token input.",
         )
-    pulls = forge.pull_requests_at(event.head_sha)
+    everyone = pulls = forge.pull_requests_at(event.head_sha)
     if event.second_stage:
         pulls = tuple(pull for pull in pulls if pull.head_repository_id == event.head_repository_id)
-    if len(pulls) > 1:
-        return f"{at} is the head of more than one open pull request ({', '.join(str(pull.number) for pull in pulls)})"
     if not pulls:
         return f"no open pull request has the head {at} now"
+    more = f"{at} is the head of more than one open pull request ({', '.join(str(pull.number) for pull in everyone)})"
+    if len({pull.base_ref for pull in everyone}) > 1:
+        return Shared(f"{more}, into different branches")
+    # A stranger who opens a copy of a member's commit must not take that one's status back.
+    if len(pulls) > 1 or any(_static(event, pull) is None for pull in everyone if pull not in pulls):
+        return more
     (pull,) = pulls
     cause = _static(event, pull)
     if event.second_stage and cause is None:

@@ -25,6 +25,8 @@ SHORT_NAMES = {"pull-request": "pr"}
 DEFAULT_CONTEXT = "skill-gate"
 CHECK_SUFFIX = " report"
 """Makes the name of the check run of the status's: one name for both would be two requirements of branch protection."""
+RELEASE_STATUS = "/release"
+"""Makes the name of the status of a tag; no other run may write one of that name."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@-]*")
 _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/()-]{0,99}")
@@ -134,9 +136,11 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def _context(text: str) -> str:
-    if not _CONTEXT.fullmatch(text) or text.endswith(CHECK_SUFFIX):
+    # GitHub compares names of statuses without regard to case.
+    if not _CONTEXT.fullmatch(text) or text.casefold().endswith((CHECK_SUFFIX, RELEASE_STATUS)):
         raise ValueError(
-            f'at most 100 letters, digits, spaces and any of ._:/()-, and not "{CHECK_SUFFIX.strip()}" at its end'
+            f'at most 100 letters, digits, spaces and any of ._:/()-, and neither "{CHECK_SUFFIX.strip()}" nor '
+            f'"{RELEASE_STATUS}" at its end'
         )
     return text
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gate.cli.heads import pull_request_of
-from gate.cli.inputs import CHECK_SUFFIX, ActionInputs
+from gate.cli.heads import Shared, pull_request_of
+from gate.cli.inputs import CHECK_SUFFIX, RELEASE_STATUS, ActionInputs
 from gate.domain.event import DEPENDABOT, CommitsEvent, DispatchEvent, Event, HeadEvent, How, PullRequestEvent
 from gate.domain.findings import Finding, Level
 from gate.domain.forge import PullRequest
@@ -22,8 +22,6 @@ EVENTS = (
     "Use on: pull_request and merge_group for a check, release or push for a gate before a release, schedule or "
     "workflow_dispatch for an audit."
 )
-RELEASE_STATUS = "/release"
-"""Appended to the name of the status of a tag."""
 _REAL_REFUSED = {
     NotMeasuredCause.FORK: "the change comes from a fork",
     NotMeasuredCause.DEPENDABOT: "the change comes from Dependabot",
@@ -102,6 +100,8 @@ class Nothing:
 
     headline: str
     lines: tuple[str, ...] = ()
+    undecided: str | None = None
+    """The commit of which nothing can be said: what an earlier run said of it is taken back, its status is pending."""
 
 
 def refuse_unsafe(event_name: str) -> None:
@@ -128,6 +128,12 @@ def target_of(event: Event, inputs: ActionInputs, forge: Forge | None, say: Call
         return _commits(event, inputs)
     if isinstance(event, HeadEvent):
         found = pull_request_of(event, forge, f"{inputs.status_context}{CHECK_SUFFIX}")
+        if isinstance(found, Shared):
+            return Nothing(
+                f"nothing judged: {found.why}",
+                ("A status counts for all of them: close all but one, then start this run again.",),
+                undecided=event.head_sha,
+            )
         if isinstance(found, str):
             return Nothing(f"nothing judged: {found}")
         return _of_pull(found.pull, _STATIC[found.cause] if found.cause else None)
@@ -164,7 +170,7 @@ def _pull_request(event: PullRequestEvent, forge: Forge | None, say: Callable[[s
         status="",
         static_only=static_only,
         from_fork=static_only is NotMeasuredCause.FORK,
-        real_refused=_REAL_REFUSED[static_only] if static_only else _theirs(live) if live else "",
+        real_refused=_REAL_REFUSED[static_only] if static_only else _theirs(live) if live else _theirs_then(event),
     )
 
 
@@ -228,7 +234,7 @@ def _audit_of(ref: str, event: DispatchEvent) -> Target:
         paths=(".",),
         own_inputs=("paths", "budget"),
         mode=Mode.FULL,
-        real_refused=_of_dependabot(f"refs/heads/{ref}"),
+        real_refused=_of_whoever(ref),
     )
 
 
@@ -262,11 +268,25 @@ def _maintainer_run(number: int, event: DispatchEvent, sha: str | None, forge: F
             f"The head of pull request {number} is {live.head_sha[:12]} now, not {sha[:12]}: nothing was run.",
             remedy="Look at the new commits, then start the run with the new head.",
         )
+    # The status is the commit's: it would count for a pull request into another branch too, which brings other changes.
+    others = [one.number for one in forge.pull_requests_at(sha) if one.base_ref != live.base_ref]
+    if others:
+        raise ConfigurationError(
+            f"{sha[:12]} is also the head of pull request {', '.join(map(str, others))}, into another branch.",
+            remedy="Close all but one of them, then start the run again: a status counts for all of them.",
+        )
     return _of_pull(live, None, pinned=True)
 
 
 def _of_dependabot(ref: str) -> str:
     return _REAL_REFUSED[NotMeasuredCause.DEPENDABOT] if ref.startswith("refs/heads/dependabot/") else ""
+
+
+def _of_whoever(ref: str) -> str:
+    """Of a branch or a tag by its name it is known whose it is; a commit's id or a full name may be a fork's."""
+    if is_commit(ref) or (ref.startswith("refs/") and not ref.startswith("refs/tags/")):
+        return "nobody can say whose the commit is that the input ref names"
+    return _of_dependabot(f"refs/heads/{ref}")
 
 
 def _theirs(live: PullRequest) -> str:
@@ -277,6 +297,11 @@ def _theirs(live: PullRequest) -> str:
     if live.author.casefold() == DEPENDABOT:
         return _REAL_REFUSED[NotMeasuredCause.DEPENDABOT]
     return _REAL_REFUSED[NotMeasuredCause.DRAFT] if live.draft else ""
+
+
+def _theirs_then(event: PullRequestEvent) -> str:
+    """Likewise, of what the event says."""
+    return _REAL_REFUSED[NotMeasuredCause.DEPENDABOT] if event.author.casefold() == DEPENDABOT else ""
 
 
 def _commits(event: CommitsEvent, inputs: ActionInputs) -> Target:

@@ -115,6 +115,29 @@ def test_two_pull_requests_of_one_head_are_never_mixed_up(tmp_path: Path) -> Non
         assert len(here.comments) == 1
 
 
+def test_a_head_with_pull_requests_into_two_branches_is_pending_whatever_was_said_of_it_before(tmp_path: Path) -> None:
+    """A status is the commit's: one of a harmless pull request into an unmerged branch would count for main too."""
+    with stage(tmp_path, change=NO_SKILL_CHANGES) as here:
+        here.pull.head_repository = None
+        assert here.run(event="workflow_run", payload=second_stage(here, head_repository=None)).code == 0
+        assert here.statuses()[-1][0] == "success"
+        other = here.repository.add_pull(here.head, here.base, number=8, head_ref="x", base_ref="unmerged", files=[])
+        other.head_repository = None
+        done = here.run(event="workflow_run", payload=second_stage(here, head_repository=None))
+        assert "into different branches" in done.outputs["headline"]
+        assert (done.outputs["state"], here.statuses()[-1][0]) == ("pending", "pending")
+        assert len(here.comments) == 1
+
+
+def test_a_strangers_copy_of_a_members_commit_takes_nothing_back(tmp_path: Path) -> None:
+    with stage(tmp_path) as here:
+        fork = here.github.world.add_repository("stranger/skills", fork_of=here.repository)
+        here.repository.add_pull(here.head, here.base, number=8, head_ref="x", head_repository=fork, files=[])
+        done = here.run(event="workflow_run", payload=second_stage(here, head_repository=fork.id))
+        assert "more than one open pull request" in done.outputs["headline"]
+        assert here.github.writes == []
+
+
 def test_a_head_of_the_same_id_in_another_repository_is_another_pull_request(tmp_path: Path) -> None:
     with stage(tmp_path) as here:
         here.pull.head_repository = here.github.world.add_repository("stranger/skills", fork_of=here.repository)
@@ -208,6 +231,38 @@ def test_a_push_while_a_maintainers_run_goes_on_voids_its_result(tmp_path: Path)
         assert here.comments == []
         assert here.statuses()[-1][0] == "error"
         assert here.statuses("f" * 40) == []
+
+
+def test_a_maintainers_run_of_a_head_that_goes_into_two_branches_is_refused(tmp_path: Path) -> None:
+    with stage(tmp_path) as here:
+        here.environ["GITHUB_SHA"] = here.base
+        here.repository.add_pull(here.head, here.base, number=8, head_ref="x", base_ref="unmerged", files=[])
+        done = here.run(event="workflow_dispatch", payload=maintained(here))
+        assert done.code == 2
+        assert "also the head of pull request 8" in done.text
+        assert here.github.writes == []
+        assert here.server.requests == []
+
+
+def test_another_base_branch_while_a_maintainers_run_goes_on_voids_its_result(tmp_path: Path) -> None:
+    """Its author can change that without writing to the repository, and with it whose policy holds."""
+    with stage(tmp_path, main=strict_evals(), policy=SMOKE) as here:
+        here.environ["GITHUB_SHA"] = here.base
+
+        def moving(app: App) -> App:
+            bind = app.bind_models
+
+            def move(*arguments: Any) -> Any:
+                here.pull.base_ref = "unmerged"
+                return bind(*arguments)
+
+            return replace(app, bind_models=move)
+
+        done = here.run(event="workflow_dispatch", payload=maintained(here), app=moving)
+        assert done.code == 2
+        assert "into another branch than when this run began" in done.text
+        assert here.comments == []
+        assert here.statuses()[-1][0] == "error"
 
 
 def test_a_label_that_says_ready_starts_nothing_for_a_fork(tmp_path: Path) -> None:
@@ -325,8 +380,8 @@ def test_without_the_permission_for_checks_the_rest_is_written_with_one_notice(t
         assert len(here.comments) == 1
 
 
-@pytest.mark.parametrize("name", ["skill-gate report", "a report"])
-def test_a_status_that_would_be_called_like_a_check_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["skill-gate report", "a Report", "skill-gate/release", "Skill-Gate/Release"])
+def test_a_status_that_would_be_called_like_a_check_or_that_of_a_release_is_refused(tmp_path: Path, name: str) -> None:
     with stage(tmp_path) as here:
         assert here.run(status_context=name).code == 2
         assert here.github.writes == []

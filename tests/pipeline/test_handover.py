@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.applications import Starlette
@@ -220,6 +221,36 @@ def test_the_service_believes_github_and_not_the_event_that_it_is_no_fork(tmp_pa
             done = there.ask()
             assert f"refused ({rule})" in done.text
         assert there.store.jobs() == []
+
+
+def test_whose_policy_holds_is_what_github_says_and_not_the_event(tmp_path: Path) -> None:
+    with service(tmp_path) as there:
+        _work(there)
+        live = PullRequest(
+            number=NUMBER, state="open", draft=False, author="octocat", author_association="MEMBER",
+            head_sha=there.here.head, head_ref="feature", head_repository_id=there.here.repository.id,
+            base_sha="d" * 40, base_ref="strict", base_repository_id=there.here.repository.id, changed_files=1,
+        )  # fmt: skip
+        there.live = lambda event: live
+        there.ask()
+        (job,) = there.store.jobs()
+        base = json.loads(there.store.payload(job.id))["pull_request"]["base"]
+        assert (base["ref"], base["sha"]) == ("strict", "d" * 40)
+
+
+def test_no_body_of_a_stranger_is_read(tmp_path: Path) -> None:
+    with service(tmp_path) as there:
+        address = urlsplit(there.url)
+        for token in (
+            "",
+            "Authorization: Bearer a.b.c\r\n",
+            f"Authorization: Bearer {there.github.token('https://x')}\r\n",
+        ):
+            with socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=30) as connection:
+                connection.sendall(
+                    f"POST /handover HTTP/1.1\r\nHost: x\r\n{token}Content-Length: 9000\r\n\r\n".encode()
+                )
+                assert connection.recv(4096).startswith(b"HTTP/1.1 401 ")
 
 
 def test_what_does_not_hold_is_never_reported_however_well_it_is_signed(tmp_path: Path) -> None:
