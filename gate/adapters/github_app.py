@@ -72,10 +72,17 @@ class GitHubApp:
             kept = self._tokens.get(repository.casefold())
             if kept is not None and kept.until > self.now():
                 return kept.token
-            found = installation or self._installations.get(repository.casefold()) or self._installation_of(repository)
+            known = installation or self._installations.get(repository.casefold())
+            found = known or self._installation_of(repository)
+            try:
+                answer = self._token_of(found, repository)
+            except ForgeError as error:
+                # The App may have been taken out and put in again: then it is another installation.
+                found = self._installation_of(repository) if known and error.kind == "not_found" else 0
+                if found in (0, known):
+                    raise
+                answer = self._token_of(found, repository)
             self._installations[repository.casefold()] = found
-            body = {"repositories": [repository.partition("/")[2]], "permissions": PERMISSIONS}
-            answer = self._ask("POST", f"/app/installations/{found}/access_tokens", repository, body)
             try:
                 ends = datetime.fromisoformat(answer["expires_at"]).timestamp()
                 token = SecretStr(str(answer["token"]))
@@ -83,6 +90,10 @@ class GitHubApp:
                 raise ForgeError("GitHub answered without a token for the App.", kind="validation") from None
             self._tokens[repository.casefold()] = _Kept(token, ends - _MARGIN_S)
             return token
+
+    def _token_of(self, installation: int, repository: str) -> dict[str, Any]:
+        body = {"repositories": [repository.partition("/")[2]], "permissions": PERMISSIONS}
+        return self._ask("POST", f"/app/installations/{installation}/access_tokens", repository, body)
 
     def _installation_of(self, repository: str) -> int:
         owner, _, name = repository.partition("/")

@@ -120,11 +120,11 @@ def _take(
         return 400, "refused", str(error)
     if isinstance(found, Ignored):
         return 202, "ignored", found.reason
-    if isinstance(found, Closed):
-        ended = store.close_pull_request(found.repository_id, found.number)
-        return 202, "closed", f"{len(ended)} jobs of this pull request end"
     for _ in range(_TRIES):
         try:
+            if isinstance(found, Closed):
+                ended = store.close_pull_request(found.repository_id, found.number)
+                return 202, "closed", f"{len(ended)} jobs of this pull request end"
             return _SAID[store.take(found.asked(), found.id, most_waiting=most_waiting).result]
         except OperationalError:  # the database is busy, or away for a moment
             time.sleep(_PAUSE_S)

@@ -9,6 +9,7 @@ that do not exist, the answer is the same.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from gate.domain.plan import Mode
 from gate.domain.report import State, Verdict
 from gate.service.store import Job, JobState, Store
 
@@ -94,11 +96,23 @@ def _badge(badges: Badges, path: str) -> Badge | None:
         return None
     found = badges.store.jobs(repositories=[repository], states=[JobState.DONE], limit=LOOKED_THROUGH)
     # A pull request's result, and that of an audit of another branch, is none of the repository's.
-    own = [job for job in found if job.number is None and not job.inputs.get("ref")]
+    own = (job for job in found if job.number is None and _is_own(badges.store, job, part=bool(skill)))
     if not skill:
-        return _of_repository(own[0]) if own else Badge("not judged yet", "lightgrey")
-    judged = [job.verdicts[skill] for job in own if skill in job.verdicts]
-    return _of_skill(judged[0]) if judged else Badge("not judged yet", "lightgrey")
+        newest = next(own, None)
+        return _of_repository(newest) if newest else Badge("not judged yet", "lightgrey")
+    verdict = next((job.verdicts[skill] for job in own if skill in job.verdicts), None)
+    return _of_skill(verdict) if verdict is not None else Badge("not judged yet", "lightgrey")
+
+
+def _is_own(store: Store, job: Job, *, part: bool) -> bool:
+    """Whether a job is about the default branch as it is audited by itself: not another ref, not milder than an audit is,
+    and not about some of its skills, unless a ``part`` is asked about."""
+    asked = dict(job.inputs)
+    if job.event_name == "workflow_dispatch":  # who asks by the API says it there
+        with contextlib.suppress(LookupError, ValueError, AttributeError, TypeError):
+            asked |= json.loads(store.payload(job.id)).get("inputs") or {}
+    milder = asked.get("mode") not in (None, "", Mode.FULL)
+    return not (asked.get("ref") or milder or (asked.get("paths") and not part))
 
 
 def _of_repository(job: Job) -> Badge:

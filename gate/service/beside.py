@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gate.domain.report import GateReport
-from gate.errors import ConfigurationError, EvidenceError
+from gate.errors import ConfigurationError, EvidenceError, InfrastructureError
 from gate.evidence.origin import Signer, new_key
 from gate.evidence.pack import digest_of_stream, read_one
 from gate.service.badge import Badges, badge_routes
@@ -61,7 +61,7 @@ def beside(rooms: Rooms, wishes: Wishes) -> Beside:
         try:
             raw = read_one(rooms.bundles.get(row.key), "report.json", max_bytes=REPORT_BYTES) if row else None
             return GateReport.model_validate_json(raw) if raw is not None else None
-        except (LookupError, EvidenceError, ValueError):
+        except (LookupError, EvidenceError, InfrastructureError, ValueError):
             return None
 
     metrics = Metrics(store, report_of)
@@ -122,7 +122,7 @@ def signing_key(data: Path, given: str | None) -> bytes:
     if given:
         return given.encode()
     place = data / KEY_FILE
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

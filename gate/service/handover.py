@@ -108,6 +108,11 @@ def handover_routes(desk: Desk) -> list[BaseRoute]:
     from starlette.routing import Route
 
     async def hand_over(request: Request) -> Response:
+        # Who it is comes first: of a stranger no body is read.
+        code, value = await run_in_threadpool(_answered, _glance, desk, _bearer(request))
+        if code != 200:
+            desk.answered(value["rule"])
+            return JSONResponse(value, status_code=code)
         try:
             body = await asyncio.wait_for(_body(request), BODY_SECONDS)
         except (TimeoutError, ClientDisconnect):
@@ -165,11 +170,18 @@ def _answered(what: Callable[..., Said], *given: Any) -> Said:
         return _words(500, "service", error.message)
 
 
+def _glance(desk: Desk, token: str) -> Said:
+    desk.door.glance(token)
+    return 200, {}
+
+
 def _take(desk: Desk, token: str, body: bytes) -> Said:
     caller = desk.door.admit(token)
     payload, nonce, inputs = _work(body)
     event = _event(payload, caller)
     live = _now_on_github(desk, event)
+    if live is not None:  # whose policy holds is for GitHub to say
+        payload = _by_base(payload, live)
     _within_budget(desk, caller)
     base = live.base_sha if live is not None else event.base_sha
     said = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
@@ -261,6 +273,13 @@ def _now_on_github(desk: Desk, event: PullRequestEvent) -> PullRequest | None:
     if live.head_sha != event.head_sha:
         raise TokenError("head", f"The head of the pull request is not {event.head_sha[:12]} any more.")
     return live
+
+
+def _by_base(payload: dict[str, Any], live: PullRequest) -> dict[str, Any]:
+    """The payload with the base branch that the pull request has now."""
+    pull = payload["pull_request"]  # read_event has seen both
+    base = {**pull["base"], "ref": live.base_ref, "sha": live.base_sha}
+    return {**payload, "pull_request": {**pull, "base": base}}
 
 
 def _within_budget(desk: Desk, caller: Caller) -> None:

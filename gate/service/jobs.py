@@ -551,12 +551,14 @@ def _workflows(works: Works) -> Any:
 
 
 def _host() -> str:
-    """This machine, and the space in which its process ids hold."""
-    try:
+    """This machine, and the space in which its process ids hold. A name alone may be two machines': each would take the
+    other's processes for dead. So the kernel's own id goes with it, which is another after each start."""
+    space = kernel = ""
+    with contextlib.suppress(OSError):
         space = Path("/proc/self/ns/pid").readlink().name
-    except OSError:
-        space = ""
-    return f"{socket.gethostname()}/{space}"
+    with contextlib.suppress(OSError):
+        kernel = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{socket.gethostname()}/{kernel}/{space}"[:160]
 
 
 def _is_alive(pid: int) -> bool:

@@ -92,6 +92,11 @@ class Rules:
         for name, address in (("issuer", self.issuer), ("audience", self.audience)):
             if not re.fullmatch(r"https?://[^\s?#]+", address):
                 raise ConfigurationError(f'The {name} of tokens is "{short(address)}"; a web address was expected.')
+        if not re.match(r"https://|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?(/|$)", self.issuer):
+            raise ConfigurationError(
+                f'The issuer of tokens is "{short(self.issuer)}": whoever is on the way could give us keys of their own.',
+                remedy="Name its https address.",
+            )
         for workflow in self.workflows:
             if not _WORKFLOW.fullmatch(workflow):
                 raise ConfigurationError(
@@ -142,6 +147,11 @@ class Door:
         self._keys = keys
         self._used = used
         self._now = now
+
+    def glance(self, token: str) -> None:
+        """Whether the issuer signed it for us and its time has not passed: for whoever is to be listened to at all. Uses
+        nothing up. Raises as ``admit``."""
+        self._in_time(self._signed(token))
 
     def admit(self, token: str) -> Caller:
         """Check everything, and use the token up. Raises TokenError, InfrastructureError (keys cannot be fetched).

@@ -7,6 +7,7 @@ stranger's: every value is escaped, and what would be invisible in it is shown.
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ HISTORY = 30
 """Runs of a skill that are shown; as many bundles are looked into."""
 LOOKED_THROUGH = 300
 FORM_BYTES = 10_000
+FORM_SECONDS = 20.0
 _REMEMBERED = 1000
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src {script}; connect-src 'self'; img-src data:; form-action 'self'; "
@@ -117,6 +119,7 @@ class _StrangerError(Exception):
 def page_routes(pages: Pages) -> list[BaseRoute]:
     """The addresses, for the service's application."""
     from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect
     from starlette.responses import RedirectResponse
     from starlette.routing import Route
 
@@ -140,11 +143,15 @@ def page_routes(pages: Pages) -> list[BaseRoute]:
         return _page(pages, request, "login.html.j2", None, wrong=False)
 
     async def login(request: Request) -> Response:
-        form = await _form(request)
+        try:
+            form = await asyncio.wait_for(_form(request), FORM_SECONDS)
+        except (TimeoutError, ClientDisconnect):
+            form = {}
         return await run_in_threadpool(_login, pages, request, form)
 
     def logout(request: Request) -> Response:
-        _ours(request)
+        if not _is_ours(request):
+            return _problem(pages, request, 404, "There is no such page", "Another site sent this form.")
         answer = RedirectResponse("/login", status_code=303, headers=_HEADERS)
         answer.delete_cookie(pages.cookie, path="/", secure=pages.secure, httponly=True, samesite="strict")
         return answer

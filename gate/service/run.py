@@ -14,6 +14,7 @@ from gate.evidence.pack import pack
 from gate.service.api import Api, api_routes
 from gate.service.app import make_app
 from gate.service.bundles import BundleStore, FolderBundles
+from gate.service.impatient import impatient
 from gate.service.jobs import Desk, Limits, Works
 from gate.service.logs import Log
 from gate.service.store import BundleRow, Store, database_url, open_store
@@ -55,7 +56,9 @@ class Beside:
 
 def opened(data: Path, url: str | None) -> Store:
     """The service's database: ``DATABASE_URL``, or a file in the data folder. Raises ConfigurationError."""
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(
+        mode=0o700, parents=True, exist_ok=True
+    )  # clones and payloads of private repositories, and the signing key
     return open_store(database_url(url, data))
 
 
@@ -109,6 +112,7 @@ def serve(
         server = uvicorn.Server(
             uvicorn.Config(
                 beside.around(app),
+                http=impatient(),
                 lifespan="off",
                 access_log=False,
                 log_level="critical",
@@ -176,7 +180,7 @@ def _works(
 ) -> Works:
     # SQLite: a file of its own, so that its many small writes do not hold up who answers webhooks.
     own = f"sqlite:///{(data / 'engine.sqlite').resolve()}"
-    url = own if store.kind == "sqlite" else database_url(database, data).replace("+psycopg", "")
+    url = own if store.kind == "sqlite" else database_url(database, data).replace("+psycopg", "", 1)
     more = {} if lease_s is None else {"lease_s": lease_s}
     return Works(store, url, desk, log, limits=limits, on_fenced=on_fenced, **more)
 

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+import sqlalchemy.orm  # DBOS loads it; half loaded by another thread it breaks a request that comes meanwhile
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection, RowMapping
 
+from gate.domain.report import State
 from gate.errors import ConfigurationError
 
 TOKEN_PREFIX = "sgt_"
@@ -53,7 +55,7 @@ class JobState(StrEnum):
 
 
 AGAIN = (JobState.NOTHING, JobState.SUPERSEDED, JobState.CANCELLED, JobState.FAILED)
-"""Ends after which the same thing is done again when it is asked for again."""
+"""Ends after which the same thing is done again when it is asked for again; so is one whose report is only an error."""
 
 
 class Trigger(StrEnum):
@@ -408,7 +410,7 @@ class Store:
         with self._writing.begin() as db:
             before = self._delivered(db, delivery)
             latest = self._latest(db, asked.subject)
-            if latest is not None and (latest.state not in AGAIN or (before is not None and before != latest.id)):
+            if latest is not None and (_holds(latest) or (before is not None and before != latest.id)):
                 returned = asked.trigger is Trigger.WEBHOOK and before is None and self._came_back(db, asked, latest)
                 if not returned:
                     self._note(db, delivery, latest.id, TakenAs.DUPLICATE)
@@ -571,6 +573,8 @@ class Store:
 
     def job(self, job: str) -> Job | None:
         """One job."""
+        if "\0" in job:  # no id has one, and PostgreSQL would not be asked about it
+            return None
         with self._engine.connect() as db:
             row = db.execute(_columns().where(_jobs.c.id == job)).mappings().first()
             return _job(row) if row is not None else None
@@ -596,7 +600,9 @@ class Store:
         """The newest first. ``repositories``: ``owner/name`` in any case; None: all. ``before``: made before this time."""
         query = _columns().order_by(_jobs.c.created.desc(), _jobs.c.id).limit(limit)
         if repositories is not None:
-            query = query.where(sa.func.lower(_jobs.c.repository).in_([name.lower() for name in repositories]))
+            query = query.where(
+                sa.func.lower(_jobs.c.repository).in_([name.lower() for name in repositories if "\0" not in name])
+            )
         if number is not None:
             query = query.where(_jobs.c.number == number)
         if head_sha is not None:
@@ -699,10 +705,10 @@ class Store:
                 .where(_jobs.c.id == job, _jobs.c.state.in_([JobState.WAITING, JobState.RUNNING]))
                 .values(
                     state=state,
-                    reason=reason or _jobs.c.reason,
+                    reason=_kept(reason) or _jobs.c.reason,
                     ended=self._now(),
                     gate_state=gate_state,
-                    headline=headline,
+                    headline=_kept(headline),
                     verdicts=json.dumps(dict(verdicts or {})),
                     calls=calls,
                     cost_usd=cost_usd,
@@ -724,7 +730,7 @@ class Store:
     def say(self, job: str, kind: str, text: str) -> None:
         """Add a line to what can be watched; at most 2,000 characters are kept."""
         with self._writing.begin() as db:
-            db.execute(sa.insert(_events).values(job=job, at=self._now(), kind=kind, text=text[:2000]))
+            db.execute(sa.insert(_events).values(job=job, at=self._now(), kind=kind, text=_kept(text[:2000])))
 
     def events(self, job: str, *, after: int = 0, limit: int = 500) -> list[LiveEvent]:
         """Lines of a job with a number above ``after``, in order."""
@@ -944,12 +950,20 @@ def database_url(url: str | None, data: Path) -> str:
         return f"sqlite:///{(data / 'service.sqlite').resolve()}"
     for scheme in ("postgresql://", "postgres://", "postgresql+psycopg://"):
         if url.startswith(scheme):
-            return "postgresql+psycopg://" + url.removeprefix(scheme)
+            return "postgresql+psycopg://" + _as_text(url.removeprefix(scheme))
     if url.startswith("sqlite:///"):
         return url
     raise ConfigurationError(
         f'DATABASE_URL begins with "{url.partition(":")[0][:20]}"; postgresql:// or sqlite:/// was expected.'
     )
+
+
+def _as_text(rest: str) -> str:
+    """The rest of an address with the encoding that we speak: of a database that says it has none (SQL_ASCII, as initdb makes
+    in the locale C) psycopg would hand over bytes."""
+    if "client_encoding=" in rest:
+        return rest
+    return f"{rest}{'&' if '?' in rest else '?'}client_encoding=utf8"
 
 
 def _engine(url: str) -> sa.Engine:
@@ -977,6 +991,17 @@ def _engine(url: str) -> sa.Engine:
 def job_id(subject: str, attempt: int) -> str:
     """The id of a job, the same for the same request in every process."""
     return hashlib.sha256(f"{subject}\n{attempt}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _holds(job: Job) -> bool:
+    """Whether a job is the answer to whoever asks for the same again: it goes on, or it came to something. A report that is
+    only an error (a provider that was away) is none: it would stay red for ever."""
+    return job.state not in AGAIN and not (job.state is JobState.DONE and job.gate_state == State.ERROR)
+
+
+def _kept(text: str) -> str:
+    """Text as every database takes it: PostgreSQL has no NUL, and neither has half a character (a file's name can)."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 
 def _hashed(secret: str) -> str:

@@ -23,8 +23,8 @@ from gate.service.store import Asked, Trigger
 
 MAX_BODY_BYTES = 25 * 1024 * 1024
 """GitHub sends no larger payload."""
-ACTIONS = ("opened", "synchronize", "reopened", "ready_for_review", "labeled")
-"""What can change what there is to judge, or whether it may be run."""
+ACTIONS = ("opened", "synchronize", "reopened", "ready_for_review", "labeled", "edited")
+"""What can change what there is to judge, or whether it may be run; of the edits only another base branch does."""
 _PREFIX = "sha256="
 _APPROVE = re.compile(r"/skill-gate\s+approve\s+([0-9a-fA-F]{40})")
 
@@ -63,10 +63,13 @@ class Delivery:
     @property
     def subject(self) -> tuple[int, int, str, bool, str]:
         """What two deliveries have in common that would be judged alike: a draft that becomes ready is another, and so is
-        a commit that somebody put the break-glass label on."""
+        a commit that somebody put the break-glass label on, and each move to another base branch: a status is a commit's, so
+        what was judged by a milder branch's policy must not stay behind."""
         event = self.event
-        labeller = event.actor if event.action == "labeled" else ""
-        return event.repository_id, event.number, event.head_sha, event.draft, labeller
+        again = event.actor if event.action == "labeled" else ""
+        if event.action == "edited":
+            again = f"{event.base_ref} since {self.moved_at}"
+        return event.repository_id, event.number, event.head_sha, event.draft, again
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,9 @@ def read_delivery(
         return _comment(headers, payload, repositories)
     if action not in (*ACTIONS, "closed"):
         return Ignored(f"the action {_short(action)} changes nothing that is judged")
+    changes = payload.get("changes")
+    if action == "edited" and not (isinstance(changes, dict) and changes.get("base")):
+        return Ignored("the action edited changes nothing that is judged, but for another base branch")
     try:
         event = read_event(name, payload, {})
     except ConfigurationError as error:  # its remedy is for people who run the Action
@@ -201,7 +207,7 @@ def _is_ours(repository: str, repositories: frozenset[str]) -> bool:
 def _time(value: object) -> float:
     try:
         return datetime.fromisoformat(str(value)).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 

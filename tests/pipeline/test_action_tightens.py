@@ -22,7 +22,8 @@ require_signed: true
 second_judge: "on"
 """
 INPUTS = {"models": ("model", "openai:tiny"), "mode": ("mode", "smoke"), "enforce": ("enforce", "advisory"),
-          "image": ("image", "evil:latest"), "harness": ("harness", "codex")}  # fmt: skip
+          "image": ("image", "evil:latest"), "harness": ("harness", "codex"),
+          "service_url": ("service-url", "https://evil.example")}  # fmt: skip
 """Key -> the input that speaks about it; of every other key the input would have the key's own name."""
 LOOSE = {**{key: values[0] for key, values in LOOSER.items()}, "thresholds": LOOSER_THRESHOLDS}
 
@@ -31,7 +32,11 @@ def policy_of(here: Stage) -> object:
     return json.loads((here.bundle / "session.json").read_text())["policy"]
 
 
-@pytest.mark.parametrize("key", list(Policy.model_fields))
+HELD = [key for key in Policy.model_fields if strict_direction(Policy, key).way is not Way.FREE]
+"""All keys but those that only say how a report looks."""
+
+
+@pytest.mark.parametrize("key", HELD)
 def test_an_input_that_would_loosen_a_key_is_ignored_and_listed(tmp_path: Path, key: str) -> None:
     name, given = INPUTS.get(key, (key, json.dumps(LOOSE.get(key, "loose"), default=str)))
     with stage(tmp_path, change=NO_SKILL_CHANGES, policy=POLICY) as here:

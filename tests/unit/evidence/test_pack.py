@@ -133,3 +133,11 @@ def test_one_file_is_read_without_what_comes_after_it(bundle: Path) -> None:
     for stream in ([], [b"x" * 100], [MAGIC + bytes(7) + b"\x02[]"]):
         with pytest.raises(EvidenceError):
             digest_of_stream(stream)
+
+
+@pytest.mark.parametrize("entry", [{"path": "\ud800"}, {"path": "a", "size_bytes": float("nan")}])
+def test_a_manifest_with_values_that_none_of_ours_has_is_damaged(tmp_path: Path, entry: dict[str, object]) -> None:
+    listed = {"path": "a", "size_bytes": 0, "sha256": sha256_hex(b""), **entry}
+    raw = json.dumps({"files": [listed], "digest": "0" * 64}).encode()
+    with pytest.raises(EvidenceError):
+        unpack([MAGIC + len(raw).to_bytes(8, "big") + raw], tmp_path / "into")

@@ -7,12 +7,14 @@ import urllib.request
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 
+from gate.service.api import _asked
 from gate.service.badge import Badges, badge_routes
-from gate.service.store import Asked, JobState, Store, Trigger, open_store
+from gate.service.store import Asked, JobState, Store, Token, Trigger, open_store
 from tests.asgi import served
 
 
@@ -83,6 +85,23 @@ def test_neither_a_pull_request_nor_another_branch_changes_it(store: Store, url:
     _judged(store, "c", {"skills/x": "pass"}, ref="feature")
     assert _message(url, "acme/skills.json") == ("1 fail", "red")
     assert _message(url, "acme/skills/skills/x.json") == ("fail", "red")
+
+
+@pytest.mark.parametrize(
+    "asked", [{"ref": "refs/heads/feature"}, {"ref": "refs/tags/v1"}, {"mode": "smoke"}, {"paths": ["skills/x"]}]
+)
+def test_no_audit_that_the_api_starts_of_something_else_or_of_less_changes_it(
+    store: Store, url: str, asked: dict[str, Any]
+) -> None:
+    _judged(store, "a", {"skills/x": "fail"}, "failure")
+    token = Token(1, "ci", ("acme/skills",), may_write=True, created=0.0, expires=None, revoked=False)
+    job = store.take(_asked(token, json.dumps({"repository": "acme/skills", **asked}).encode())).job
+    assert job is not None
+    store.begin(job, "w")
+    store.finish(job, JobState.DONE, gate_state="success", verdicts={"skills/x": "pass"})
+    assert _message(url, "acme/skills.json") == ("1 fail", "red")
+    of_skill = ("pass", "brightgreen") if "paths" in asked else ("fail", "red")
+    assert _message(url, "acme/skills/skills/x.json") == of_skill
 
 
 def test_what_could_not_be_judged_is_not_green(store: Store, url: str) -> None:

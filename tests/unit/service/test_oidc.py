@@ -208,3 +208,18 @@ def test_an_audience_or_an_issuer_that_is_no_address_is_refused(address: str) ->
         Rules(address, {}, frozenset())
     with pytest.raises(ConfigurationError):
         Rules(SERVICE, {}, frozenset(), issuer=address)
+
+
+def test_an_issuer_whose_keys_could_be_changed_on_the_way_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="on the way"):
+        Rules("https://gate.example.org", {}, frozenset(), issuer="http://tokens.example.org")
+    Rules("https://gate.example.org", {}, frozenset(), issuer="http://127.0.0.1:8080")
+
+
+def test_a_glance_uses_no_token_up_and_lets_no_stranger_by(github: Issuer, door: Door) -> None:
+    token = github.token(SERVICE)
+    door.glance(token)
+    door.glance(token)
+    door.admit(token)
+    with pytest.raises(TokenError):
+        door.glance("a.b.c")

@@ -194,6 +194,7 @@ def test_another_site_cannot_send_a_form_of_ours(site: Site) -> None:
     for headers in foreign:
         assert ask(site, f"/runs/{site.jobs['live']}/cancel", "all", method="POST", **headers).code == 404
         assert ask(site, "/login", method="POST", body=f"token={site.secrets['all']}", **headers).code == 401
+        assert ask(site, "/logout", "all", method="POST", **headers).code == 404
     job = site.store.job(site.jobs["live"])
     assert job is not None
     assert not job.cancelling

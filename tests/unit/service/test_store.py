@@ -109,6 +109,46 @@ def test_what_failed_is_done_again_when_it_is_delivered_again(store: Store) -> N
     assert found.attempt == 2
 
 
+def test_a_report_that_is_only_an_error_is_made_again_when_it_is_asked_for_again(store: Store) -> None:
+    first = store.take(asked(), "d-1").job
+    assert first is not None
+    store.begin(first, "w")
+    store.finish(first, JobState.DONE, gate_state="error", headline="the provider was away")
+    again = store.take(asked(), "d-1")
+    assert again.result is TakenAs.QUEUED
+    assert again.job != first
+    store.begin(again.job or "", "w")
+    store.finish(again.job or "", JobState.DONE, gate_state="failure")
+    assert store.take(asked(), "d-1").result is TakenAs.DUPLICATE
+
+
+def test_signs_that_a_database_does_not_take_neither_break_a_job_nor_a_question(store: Store) -> None:
+    job = store.take(asked(), "d-1").job
+    assert job is not None
+    store.begin(job, "w")
+    store.say(job, "line", "a\0b\udcff")
+    store.finish(job, JobState.DONE, gate_state="success", headline="\0\ud800", reason="\0")
+    assert [event.text for event in store.events(job)] == ["a\N{REPLACEMENT CHARACTER}b?"]
+    assert store.job(f"{job[:-1]}\0") is None
+    assert store.jobs(repositories=["acme/\0"]) == []
+
+
+def test_a_database_that_says_it_has_no_encoding_gives_texts(postgresql: str, tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    made = open_store(database_url(postgresql.rpartition("/")[0] + "/ascii", tmp_path))
+    try:
+        job = made.take(asked(), "d-1").job
+        assert job is not None
+        made.say(job, "line", "größer")
+        assert state_of(made, job) is JobState.WAITING
+        assert made.events(job)[0].text == "größer"
+    finally:
+        made.close()
+
+
 def test_a_draft_that_becomes_ready_is_another_job_which_ends_the_first(store: Store) -> None:
     draft = store.take(asked(draft=True), "d-1").job
     ready = store.take(asked(moved_at=2.0), "d-2")

@@ -107,6 +107,23 @@ def test_the_break_glass_label_is_a_reason_of_its_own_to_judge_a_commit_again() 
     assert "but for the label skill-gate-override" in ignored.reason
 
 
+def test_a_pull_request_that_moves_to_another_base_is_judged_anew_each_time() -> None:
+    changes = {"base": {"ref": {"from": "main"}, "sha": {"from": "b" * 40}}}
+    found = []
+    for at, branch in (("12:00:00", "old"), ("12:00:00", "old"), ("12:05:00", "main"), ("12:09:00", "old")):
+        moved = payload(
+            "edited", base={**payload()["pull_request"]["base"], "ref": branch}, updated_at=f"2026-01-01T{at}Z"
+        )
+        body = encoded({**moved, "changes": changes})
+        one = read_delivery(headers_for(body), body, OURS)
+        assert isinstance(one, Delivery)
+        found.append(one.subject)
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+    title = encoded({**payload("edited"), "changes": {"title": {"from": "x"}}})
+    assert isinstance(read_delivery(headers_for(title), title, OURS), Ignored)
+
+
 def comment(body: str, **changes: object) -> dict[str, object]:
     """An issue_comment event on a pull request."""
     return {
