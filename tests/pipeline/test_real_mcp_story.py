@@ -173,7 +173,7 @@ def test_not_even_a_maintainer_makes_a_strangers_change_reach_the_server(tmp_pat
             here.pull.author = replace(here.pull.author, login="dependabot[bot]")
         else:
             here.pull.draft = True
-        done = here.run(event="workflow_dispatch", payload=dispatch(here), pull_request=str(NUMBER))
+        done = here.run(event="workflow_dispatch", payload=dispatch(here), pull_request=str(NUMBER), sha=here.head)
         assert json.loads(done.outputs["skills"]) == {"skills/customers": "blocked"}, done.text
         assert server.asked == []
 

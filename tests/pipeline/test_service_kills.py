@@ -93,7 +93,7 @@ def test_a_service_that_is_killed_again_and_again_ends_its_job_once_with_the_sam
 
 @pytest.mark.timeout(280)
 def test_on_postgresql_the_job_of_a_killed_worker_ends_elsewhere(tmp_path: Path) -> None:
-    with cluster() as database, staged(tmp_path) as here, undisturbed(here) as (first, files, length, asked):
+    with cluster() as database, staged(tmp_path) as here, undisturbed(here) as (first, files, _, asked):
         before = len(here.server.requests)
         with rig(here, database=database) as shared:
             service = shared.start("serve", "--no-work")
@@ -102,13 +102,21 @@ def test_on_postgresql_the_job_of_a_killed_worker_ends_elsewhere(tmp_path: Path)
                 worker.ready()
             assert shared.send(service).value["result"] == "queued"
             owner = _owner(shared, workers)
-            time.sleep(length / 3)
+            _until_asked(here, before + asked // 3)
             owner.kill()
             (job,) = shared.until()
             held_to(shared, job, (first, files), len(here.server.requests) - before, asked + IN_FLIGHT)
             assert job.takeovers >= 1
             alive = next(worker for worker in workers if worker is not owner)
             assert any("took over" in line for line in [*alive.lines, *service.lines])
+
+
+def _until_asked(here: Stage, requests: int) -> None:
+    """Wait until the model has had so many requests: how fast a machine is decides nothing."""
+    end = time.monotonic() + 120
+    while len(here.server.requests) < requests:
+        assert time.monotonic() < end, f"{len(here.server.requests)} of {requests} requests"
+        time.sleep(0.02)
 
 
 def _owner(shared: Rig, workers: list[Running]) -> Running:
@@ -124,12 +132,12 @@ def _owner(shared: Rig, workers: list[Running]) -> Running:
 
 
 def test_a_service_that_is_told_to_stop_puts_its_job_aside_and_goes_on_when_it_is_started_again(tmp_path: Path) -> None:
-    with staged(tmp_path) as here, undisturbed(here) as (first, files, length, asked):
+    with staged(tmp_path) as here, undisturbed(here) as (first, files, _, asked):
         before = len(here.server.requests)
         with rig(here) as stopped:
             service = stopped.start()
             stopped.send(service)
-            time.sleep(length / 2)
+            _until_asked(here, before + asked // 3)
             assert service.stop() == 0, service.lines
             assert not stopped.jobs()[0].state.ended
             assert [state for state, _ in here.statuses()][-1] == "pending"
