@@ -67,7 +67,8 @@ def test_cases_that_head_brings_along_do_not_outweigh_the_ones_it_loses(tmp_path
     old = [case(f"c{number}") for number in range(6)]
     new = [case(f"n{number}", "magic", f"Number n{number}") for number in range(brought)]
     change = {SKILL: text("them"), SUITE: suite(*old, *new)}
-    ran = gate(tmp_path, {SKILL: text(), SUITE: suite(*old)}, change, options=("--jobs", "1"), steps={"agent": Worse()})
+    main = {SKILL: text(), SUITE: suite(*old), ".github/skill-gate.yml": "caps: {model_calls_per_skill: 2000}\n"}
+    ran = gate(tmp_path, main, change, options=("--jobs", "1"), steps={"agent": Worse()})
     assert (ran.skill["verdict"], ran.report["state"]) == ("fail", "failure"), ran.skill["reasons"]
     assert any("head is worse than base: 6 cases lost" in reason for reason in ran.skill["reasons"])
     assert any(("cases that base has too passed" in reason) == bool(brought) for reason in ran.skill["reasons"])
