@@ -75,6 +75,10 @@ class Failed(Exception):  # noqa: N818 - internal: becomes a ModelError, a retry
         return self.status in TOO_MANY and self.kind == "overload"
 
 
+_TAKEN_AT_ITS_WORD = 4
+"""So often a provider is believed that it is enough to wait as short as it says."""
+
+
 @dataclass
 class Retry:
     """How long to wait between tries. ``sleep`` and ``jitter`` are arguments so that tests and replays need no time."""
@@ -95,14 +99,20 @@ class Retry:
             return None
         wait = self.wait_s(max(1, counted + refused), failed)
         if self.pace is not None and failed.too_many:
-            return wait if waited_s + wait <= PATIENCE_S else None
+            if refused > _TAKEN_AT_ITS_WORD:
+                wait = max(wait, self._backoff(refused - _TAKEN_AT_ITS_WORD))
+            patient = waited_s + wait <= PATIENCE_S and not self.pace.silent(PATIENCE_S)
+            return wait if patient else None
         return wait if failed.retryable and counted < self.tries else None
 
     def wait_s(self, tried: int, failed: Failed) -> float:
         """Seconds before the next try: what the provider asks for, else 0.5 s doubling to 8 s, plus up to a quarter."""
         if failed.retry_after_s is not None:
             return failed.retry_after_s
-        return min(0.5 * 2.0 ** (tried - 1), 8.0) * (1 + 0.25 * self.jitter())
+        return self._backoff(tried)
+
+    def _backoff(self, tried: int) -> float:
+        return float(min(0.5 * 2.0 ** (min(tried, 9) - 1), 8.0) * (1 + 0.25 * self.jitter()))
 
 
 class Streams(Protocol):

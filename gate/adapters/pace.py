@@ -16,7 +16,7 @@ from dataclasses import dataclass
 TOO_MANY = frozenset({429, 529})
 """Statuses by which a provider says that it is asked too often, by this account or by all."""
 PATIENCE_S = 600.0
-"""How long one call is put off at the longest, all waits together."""
+"""How long one call is put off at the longest, all waits together; and how long an account may answer nobody at all."""
 _START = 4
 _MOST = 256
 _QUIET_S = 30.0
@@ -51,12 +51,19 @@ class Pace:
         self._round = 0
         self._not_before = 0.0
         self._refused_at = 0.0
+        self._silent_since: float | None = None
+        """When it was refused for the first time since it gave an answer; None: it has not been."""
 
     @property
     def limit(self) -> int:
         """How many may be under way now."""
         with self._free:
             return self._limit
+
+    def silent(self, seconds: float) -> bool:
+        """Whether the account has refused everybody for so long: then there is no pace that it takes."""
+        with self._free:
+            return self._silent_since is not None and self._now() - self._silent_since >= seconds
 
     def begin(self) -> Turn:
         """Wait for a turn. Each must be given back by ``end``."""
@@ -79,8 +86,10 @@ class Pace:
         """A request is over: the provider gave an ``answer``, ``refused`` it for its rate, or neither."""
         with self._free:
             if refused:
+                self._silent_since = self._now() if self._silent_since is None else self._silent_since
                 self._lower(turn, retry_after_s)
             elif answered:
+                self._silent_since = None
                 self._raise()
             self._under_way -= 1
             self._free.notify_all()

@@ -44,7 +44,7 @@ def test_jobs_whose_process_was_killed_end_once_unpaid_twice_and_leave_nothing(
 def test_two_workers_are_measured_against_one(capsys: pytest.CaptureFixture[str]) -> None:
     needed()
     assert workers.main(["--small"]) == 0
-    (efficiency,) = last(capsys)
+    efficiency = last(capsys)
 
     assert efficiency["bench"] == "workers"
     assert 0 < efficiency["figure"] < 1.5

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gate.adapters import model_calls
 from tests.in_process import Ran, gate
 from tests.scripted.demo import LOCATION
 from tests.scripted.faults import Answer, Dropped, rate_limited
@@ -33,6 +34,12 @@ def suite(cases: int, *, expectations: int = 0, check: str | None = "the part Su
         ]
         listed.append(case)
     return json.dumps({"version": 1, "cases": listed})
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider that refuses for ever is waited for as long as a test can wait."""
+    monkeypatch.setattr(model_calls, "PATIENCE_S", 0.5)
 
 
 def run(folder: Path, evals: str, *, options: tuple[str, ...] = (), policy: str = "", **steps: Step) -> Ran:

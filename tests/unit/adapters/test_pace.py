@@ -205,7 +205,7 @@ def test_a_provider_that_refuses_for_ever_is_given_up() -> None:
     waits: list[float] = []
     with ScriptedServer(faults.rate_limited(50)) as server:
         name = f"openai@{server.openai_url}:m"
-        retry = Retry(sleep=waits.append, pace=Pace(now=lambda: 1e9 * len(waits)))
+        retry = Retry(sleep=waits.append, pace=Pace(now=lambda: float(sum(waits))))
         model = OpenAIModel(name, "m", api_key=SecretStr("none"), base_url=server.openai_url, retry=retry)
         with pytest.raises(ModelError) as caught:
             model.complete(ChatRequest(label="s/c", system="", messages=(Message(role="user", text="?"),)))
@@ -236,3 +236,28 @@ def test_refusals_of_a_rate_do_not_use_up_a_cap_on_calls() -> None:
     ledger.charge(Role.EXECUTOR, "s/c/run-1", reply, "m")
     with pytest.raises(BudgetError):
         ledger.check("s/c/run-1")
+
+
+def test_an_account_that_refuses_everybody_is_given_up_by_all_together() -> None:
+    clock = Hand()
+    pace = Pace(now=clock)
+    refuse(pace, 1)
+    clock.seconds = 599
+    assert not pace.silent(600)
+    clock.seconds = 600
+    assert pace.silent(600)
+    answer(pace, 1)
+    assert not pace.silent(0), "it has answered somebody"
+
+
+def test_a_provider_that_asks_for_no_time_at_all_is_not_asked_for_ever_without_a_pause() -> None:
+    from gate.adapters.model_calls import PATIENCE_S, Failed
+
+    retry = Retry(jitter=lambda: 0.0, pace=Pace(now=Hand()))
+    refused = Failed("overload", "busy", status=429, retryable=True, retry_after_s=0.0)
+    waits: list[float] = []
+    while (wait := retry.waits(refused, counted=0, refused=len(waits) + 1, waited_s=sum(waits))) is not None:
+        waits.append(wait)
+    assert waits[:4] == [0.0] * 4, "it is taken at its word at first"
+    assert len(waits) < 100
+    assert sum(waits) <= PATIENCE_S
