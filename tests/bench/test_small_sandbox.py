@@ -23,6 +23,7 @@ def test_a_flood_costs_little_memory_where_the_usual_way_costs_all_of_it(capsys:
     assert figure["baseline"] > 90
 
 
+@pytest.mark.timeout(600)
 def test_a_session_that_is_killed_leaves_nothing_and_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert kill.main(["--small"]) == 0
     left, lost, other, unpaid = last(capsys)

@@ -251,7 +251,8 @@ def test_an_account_that_refuses_everybody_is_given_up_by_all_together() -> None
 
 
 def test_a_provider_that_asks_for_no_time_at_all_is_not_asked_for_ever_without_a_pause() -> None:
-    from gate.adapters.model_calls import PATIENCE_S, Failed
+    from gate.adapters.model_calls import Failed
+    from gate.adapters.pace import PATIENCE_S
 
     retry = Retry(jitter=lambda: 0.0, pace=Pace(now=Hand()))
     refused = Failed("overload", "busy", status=429, retryable=True, retry_after_s=0.0)
