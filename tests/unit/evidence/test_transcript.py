@@ -58,6 +58,7 @@ def test_nothing_that_is_said_in_a_run_can_start_a_block(place: str) -> None:
     assert not [token for token in MarkdownIt("commonmark").parse(text) if token.type in ("html_block", "fence")]
 
 
+@pytest.mark.requirements("R63")
 def test_a_transcript_gives_back_the_exact_data() -> None:
     text = "a\r\nb\u2028c\0⟦U+0041⟧\n\n    ## [end]\n"
     sections = parse_transcript(render_transcript(some_events(*a_call(args={"x": text}, text=text))))
@@ -163,6 +164,7 @@ def test_a_malformed_or_incomplete_record_is_named(entries: list[tuple[str, Any]
     assert why in str(defect(SkillType.CODE_EXECUTION, events_of(*entries), False))
 
 
+@pytest.mark.requirements("R14")
 def test_a_record_of_another_skill_type_is_named() -> None:
     assert (
         defect(SkillType.MCP_BASED, some_events(), True)

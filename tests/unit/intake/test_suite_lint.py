@@ -42,6 +42,7 @@ def test_a_sentence_that_says_only_what_a_program_can_decide_gets_the_check_to_p
     assert building.parameters(kind, pasted)[1] == []
 
 
+@pytest.mark.requirements("R35", "R36", "R57", "R64")
 @pytest.mark.parametrize(
     "text",
     [

@@ -114,7 +114,7 @@ def made(analysis: Analysis | NotRun) -> Analysis:
     return analysis
 
 
-@pytest.mark.requirements("R90", "R91", "R92", "R96", "R97", "R98")
+@pytest.mark.requirements("R90", "R91", "R92", "R96", "R97", "R98", "R144")
 @pytest.mark.parametrize("with_skill", ["A", "B"])
 def test_the_analyzer_reads_the_opened_verdict_skill_md_by_line_and_both_records(
     tmp_path: Path, with_skill: str

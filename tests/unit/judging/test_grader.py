@@ -69,7 +69,7 @@ def test_a_pass_with_a_quote_that_code_finds_is_a_pass(tmp_path: Path) -> None:
     assert counts(grading) == {"reply_whole": 1}
 
 
-@pytest.mark.requirements("R2", "R37")
+@pytest.mark.requirements("R2", "R37", "R3")
 @pytest.mark.parametrize(
     "quotes",
     [
@@ -284,6 +284,7 @@ def gullible(request: ChatRequest) -> str:
     return graded([row(item.id, "pass", ("B001:1", "the total is 1250")) for item in rows_of(request)])
 
 
+@pytest.mark.requirements("R55")
 def test_a_judge_that_passes_everything_voids_its_batch_twice_and_grades_nothing(tmp_path: Path) -> None:
     grading, chat = grade(tmp_path, expecting(TOTAL, "Is short."), a_run(tmp_path), gullible)
     assert grading.voided is not None
@@ -408,7 +409,7 @@ def shown(root: Path, record: RunRecord, case: Case) -> ChatRequest:
     return chat.requests[0]
 
 
-@pytest.mark.requirements("R5", "R40", "R58", "R66")
+@pytest.mark.requirements("R5", "R40", "R58", "R66", "R11")
 def test_the_judge_sees_task_rows_and_calls_before_output_but_never_the_skill(tmp_path: Path) -> None:
     record = a_run(
         tmp_path,

@@ -11,6 +11,7 @@ from gate.protocols import ChatModel
 from tests.fakes.chat import ScriptedChat
 
 
+@pytest.mark.requirements("R45")
 def test_each_role_gets_a_client_of_its_own_and_keeps_it() -> None:
     models = Models(lambda role: ScriptedChat(name=f"scripted:{role.value}"))
     assert models.of(Role.GRADER) is models.of(Role.GRADER)
