@@ -98,9 +98,12 @@ def problems(ran: Ran) -> list[str]:
 
 
 def decided(ran: Ran) -> dict[str, Any]:
-    """Everything of the skill's result that a verdict rests on."""
-    names = ("verdict", "state", "authoritative", "triage", "release_grade", "cases", "won", "lost", "tied")
-    return {name: ran.skill[name] for name in names}
+    """Everything of the skill's result that a verdict rests on: not what a case costs and may cost, for talk costs calls."""
+    names = ("verdict", "state", "authoritative", "triage", "release_grade", "won", "lost", "tied")
+    cases = [
+        {name: value for name, value in case.items() if name not in ("spent", "share")} for case in ran.skill["cases"]
+    ]
+    return {"cases": cases, **{name: ran.skill[name] for name in names}}
 
 
 def objecting(*quotes: tuple[str, str], text: str = "This was overlooked.", dimension: str = "efficiency") -> Reply:

@@ -165,7 +165,6 @@ def test_regression_passes_where_golden_cases_are_as_the_default_branch_recorded
 
 
 @pytest.mark.requirements("R143")
-@pytest.mark.requirements("R143")
 def test_regression_fails_where_what_the_baseline_held_is_gone(tmp_path: Path) -> None:
     """A ``should`` check: in no other way than by the baseline could it fail a skill."""
     with desk(tmp_path, cases=[case(number, severity="should") for number in (1, 2)]) as here:
