@@ -35,6 +35,7 @@ def test_a_path_pattern_means_what_its_regular_expression_means(name: str, patte
 # A mark within the text is another character's business: what is white space beside it depends on the order.
 @given(text=TEXTS.filter(lambda text: "\ufeff" not in text), rules=RULES)
 @example(text=" \r ", rules=["trailing_space"])
+@example(text="\x0c", rules=["whitespace", "trailing_space"])
 def test_what_is_overlooked_is_overlooked_once_and_for_all_and_in_any_order(text: str, rules: list[str]) -> None:
     once = normalise(text, rules)
     assert normalise(once, rules) == once or "bom" in rules  # a second mark would be another character's business

@@ -31,6 +31,8 @@ def normalise(text: str, names: Sequence[str]) -> str:
         text = "\n".join(line for line in text.split("\n") if line.strip())
     if "whitespace" in wanted:
         text = re.sub(r"\s+", " ", text)
+        if "trailing_space" in wanted:
+            text = text.rstrip(" ")  # what was another kind of white space until now
     if "outer_space" in wanted:
         text = text.strip()
     if "case" in wanted:
