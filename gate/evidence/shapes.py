@@ -106,13 +106,18 @@ def read_grading(data: Any) -> Grading | NotRun:
     return NotRun.model_validate(inner) if "not_run" in inner else Grading.model_validate(inner)
 
 
-def assertion_rate(run: JudgedRun) -> float | None:
-    """Share of decided assertions that passed in a run; None where none was decided."""
-    checks = run.judgement.checks
-    grading = run.judgement.grading
+def _decided(run: JudgedRun) -> list[bool]:
+    """Whether each assertion of a run passed that was decided: checks, then expectations."""
+    checks, grading = run.judgement.checks, run.judgement.grading
     decided = [] if isinstance(checks, NotRun) else [check.status is CheckStatus.PASSED for check in checks]
     if not isinstance(grading, NotRun):
         decided += [row.status is GradeStatus.PASSED for row in grading.rows if row.status is not GradeStatus.UNGRADED]
+    return decided
+
+
+def assertion_rate(run: JudgedRun) -> float | None:
+    """Share of decided assertions that passed in a run; None where none was decided."""
+    decided = _decided(run)
     return sum(decided) / len(decided) if decided else None
 
 
@@ -180,10 +185,7 @@ def benchmark_file(
 
 
 def _result(run: JudgedRun, seconds: float | None) -> dict[str, Any]:
-    checks, grading = run.judgement.checks, run.judgement.grading
-    verdicts = [] if isinstance(checks, NotRun) else [check.status is CheckStatus.PASSED for check in checks]
-    if not isinstance(grading, NotRun):
-        verdicts += [row.status is GradeStatus.PASSED for row in grading.rows if row.status is not GradeStatus.UNGRADED]
+    verdicts = _decided(run)
     return {
         "pass_rate": assertion_rate(run),
         "passed": sum(verdicts),

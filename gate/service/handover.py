@@ -26,6 +26,7 @@ from gate.evidence.origin import Answer, Signer
 from gate.evidence.pack import MEDIA_TYPE
 from gate.intake.event import read_event
 from gate.intake.notes import short
+from gate.service.app import TooLargeError, read_body
 from gate.service.oidc import EVENT, Caller, Door, TokenError
 from gate.service.store import Asked, Job, JobState, Store, TakenAs, Trigger
 
@@ -114,10 +115,10 @@ def handover_routes(desk: Desk) -> list[BaseRoute]:
             desk.answered(value["rule"])
             return JSONResponse(value, status_code=code)
         try:
-            body = await asyncio.wait_for(_body(request), BODY_SECONDS)
+            body = await asyncio.wait_for(read_body(request, MAX_BODY_BYTES), BODY_SECONDS)
         except (TimeoutError, ClientDisconnect):
             return _said(408, "body", "the body did not arrive in time")
-        if body is None:
+        except TooLargeError:
             return _said(413, "body", f"at most {MAX_BODY_BYTES} bytes are taken")
         code, value = await run_in_threadpool(_answered, _take, desk, _bearer(request), body)
         desk.answered(value.get("rule", "taken"))
@@ -356,16 +357,3 @@ def _said(code: int, rule: str, reason: str) -> Response:
     from starlette.responses import JSONResponse
 
     return JSONResponse(_words(code, rule, reason)[1], status_code=code)
-
-
-async def _body(request: Request) -> bytes | None:
-    """The body; None as soon as it is too long, whatever Content-Length says."""
-    declared = request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared[:20]) > MAX_BODY_BYTES:
-        return None
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            return None
-    return bytes(body)
