@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import functools
 import hashlib
 import json
 import os
 import re
-import shutil
-import subprocess
-import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +21,20 @@ from jsonschema.protocols import Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
+from tests.github.npm import ContractUnavailableError, member_of
+
+__all__ = [
+    "CACHE",
+    "PACKAGE",
+    "Contract",
+    "ContractUnavailableError",
+    "Match",
+    "contract",
+    "is_here",
+    "slim",
+    "slim_file",
+]
+
 Json = Any
 _Keep = Callable[[str], None]
 
@@ -38,14 +47,9 @@ CACHE = Path(__file__).resolve().parents[2] / ".cache" / "openapi"
 
 _FORM = 3
 """Of the slim file; part of its name, so that an older one is not read."""
-_FETCH_S = 120
 _REDIRECTIONS = (301, 302, 307)
 _COMPONENT = "#/components/"
 _ROOM = "skill-gate:github"
-
-
-class ContractUnavailableError(Exception):
-    """The description is not on this machine and could not be fetched. The text says why and what to do."""
 
 
 # --- getting it
@@ -94,39 +98,9 @@ def _whole() -> Path:
     target = _whole_path()
     if target.is_file():
         return target
-    npm = shutil.which("npm")
-    if npm is None:
-        raise ContractUnavailableError(
-            f"npm is not installed, so {PACKAGE} cannot be fetched; .ci/openapi installs it where that is possible"
-        )
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        command = [npm, "pack", PACKAGE, "--silent", "--pack-destination", folder]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=_FETCH_S,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except subprocess.TimeoutExpired:
-            raise ContractUnavailableError(f"npm did not fetch {PACKAGE} within {_FETCH_S} s") from None
-        archives = list(Path(folder).glob("*.tgz"))
-        if done.returncode or len(archives) != 1:
-            said = " ".join((done.stderr or done.stdout).split())[-300:]
-            raise ContractUnavailableError(f"npm could not fetch {PACKAGE}: {said or 'it said nothing'}")
-        found = base64.b64encode(hashlib.sha512(archives[0].read_bytes()).digest()).decode()
-        if found != SHA512:
-            raise ContractUnavailableError(f"npm fetched another {PACKAGE} than the one pinned here (sha512 {found})")
-        with tarfile.open(archives[0]) as archive:
-            member = archive.extractfile(MEMBER)
-            if member is None:
-                raise ContractUnavailableError(f"{PACKAGE} holds no {MEMBER}")
-            part = Path(folder) / "whole.json"
-            part.write_bytes(member.read())
-        part.replace(target)
+    part = CACHE / f"{target.name}.{os.getpid()}.part"
+    part.write_bytes(member_of(PACKAGE, MEMBER, sha512=SHA512, folder=CACHE))
+    part.replace(target)
     return target
 
 

@@ -5,24 +5,20 @@ The package has neither a fork nor Dependabot among its examples (github-action.
 
 from __future__ import annotations
 
-import base64
 import copy
 import fcntl
 import functools
 import hashlib
 import json
 import os
-import shutil
-import subprocess
-import tarfile
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.github.openapi import CACHE, ContractUnavailableError
+from tests.github.npm import ContractUnavailableError, member_of
+from tests.github.openapi import CACHE
 
 Json = Any
 
@@ -45,7 +41,6 @@ KINDS = (
     "workflow_dispatch",
     "workflow_run",
 )
-_FETCH_S = 120
 
 
 def payloads_file() -> Path:
@@ -79,38 +74,8 @@ def _target() -> Path:
 
 
 def _fetched() -> list[Json]:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise ContractUnavailableError(
-            f"npm is not installed, so {PACKAGE} cannot be fetched; .ci/openapi installs it where that is possible"
-        )
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        command = [npm, "pack", PACKAGE, "--silent", "--pack-destination", folder]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=_FETCH_S,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except subprocess.TimeoutExpired:
-            raise ContractUnavailableError(f"npm did not fetch {PACKAGE} within {_FETCH_S} s") from None
-        archives = list(Path(folder).glob("*.tgz"))
-        if done.returncode or len(archives) != 1:
-            said = " ".join((done.stderr or done.stdout).split())[-300:]
-            raise ContractUnavailableError(f"npm could not fetch {PACKAGE}: {said or 'it said nothing'}")
-        found = base64.b64encode(hashlib.sha512(archives[0].read_bytes()).digest()).decode()
-        if found != SHA512:
-            raise ContractUnavailableError(f"npm fetched another {PACKAGE} than the one pinned here (sha512 {found})")
-        with tarfile.open(archives[0]) as archive:
-            member = archive.extractfile(MEMBER)
-            if member is None:
-                raise ContractUnavailableError(f"{PACKAGE} holds no {MEMBER}")
-            value: list[Json] = json.loads(member.read())
-            return value
+    value: list[Json] = json.loads(member_of(PACKAGE, MEMBER, sha512=SHA512, folder=CACHE))
+    return value
 
 
 @functools.cache
