@@ -26,7 +26,7 @@ from gate.judging.comparator import recheck_comparison, recheck_outputs, unblind
 from gate.judging.discussion_rules import Ground, recheck_discussion
 from gate.judging.grader import recheck_grading
 from gate.judging.ground_truth import check_run
-from gate.pipeline import decided, history_with, read_past, shape_files
+from gate.pipeline import decided, history_with, read_past
 from gate.planning.contract import recheck_contract
 
 
@@ -169,7 +169,7 @@ def _seals(case: CaseRecord, comparison: Comparison) -> list[str]:
 
 
 def _decision(root: Path, render: Callable[[GateReport, str], str], count: _Count) -> None:
-    report, entries = decided(root)
+    report, entries, shapes = decided(root)
     for slug, entry in entries.items():
         past = read_past(Bundle(root), slug)
         if past is not None:
@@ -177,7 +177,7 @@ def _decision(root: Path, render: Callable[[GateReport, str], str], count: _Coun
     _same(root, "report.json", pretty_json(report), count)
     for skill in report.skills:
         _same(root, f"skills/{skill.slug}/gate-result.json", pretty_json(skill), count)
-    for name, data in shape_files(root, report).items():
+    for name, data in shapes.items():
         _same(root, name, data, count)
     for name, kind in RENDERED.items():
         _same(root, name, render(report, kind).encode("utf-8", "replace"), count)

@@ -25,7 +25,7 @@ from gate.evidence.files import is_unfinished
 from gate.evidence.redact import Redactor
 from gate.evidence.seal import seal_bundle
 from gate.llm.journal import JOURNAL, Journal, vouched
-from gate.pipeline import World, run, shape_files
+from gate.pipeline import World, run
 from gate.planning.plan import STATIC_REASONS
 from gate.settings import SANDBOXES, CacheSettings, ModelChoice, Policy, Settings
 
@@ -370,10 +370,8 @@ def run_session(app: App, settings: Settings) -> GateReport:
 
 
 def finish_session(app: App, report: GateReport, out: Path) -> None:
-    """Write the pages and figures that a decided bundle holds beside its evidence, and seal it."""
+    """Write the pages that a decided bundle holds beside its evidence, and seal it."""
     bundle = Bundle(out)
-    for name, data in shape_files(out, report).items():
-        bundle.write_bytes(name, data)
     for name, kind in RENDERED.items():
         bundle.write_bytes(name, app.render(report, kind).encode("utf-8", "replace"))
     seal_bundle(out, {"session_id": report.session_id, "state": report.state.value}, apart=(JOURNAL,))

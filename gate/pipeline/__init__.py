@@ -1,6 +1,6 @@
 """Every stage in order, and the one loop. ``sessions`` is the table of contents of the program; it ends at a GateReport."""
 
-from gate.pipeline.deciding import decide, decided, shape_files
+from gate.pipeline.deciding import decide, decided
 from gate.pipeline.past import history_with, read_past
 from gate.pipeline.sessions import make_plan, merge, run, run_shard
 from gate.pipeline.world import World
@@ -15,5 +15,4 @@ __all__ = [
     "read_past",
     "run",
     "run_shard",
-    "shape_files",
 ]

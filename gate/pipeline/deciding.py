@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gate import __version__
 from gate.decision.appeals import token_share
@@ -34,16 +34,27 @@ from gate.pipeline.past import p95_ms, read_past, seconds
 from gate.settings import Policy
 
 
+class Decided(NamedTuple):
+    """What a bundle's files come to."""
+
+    report: GateReport
+    entries: dict[str, HistoryEntry | None]
+    """By slug of every skill that has a past: what this session adds to it."""
+    shapes: dict[str, bytes]
+    """The files that other programs' viewers read, by their path in the bundle: of every skill eval_result.json, and
+    benchmark.json and benchmark.md where it was run."""
+
+
 def decide(root: Path) -> GateReport:
     """The decision as a pure function of a bundle's files: what the gate says, and what ``verify`` derives again.
 
     Raises EvidenceError where a file is missing or is not what it should be.
     """
-    return decided(root)[0]
+    return decided(root).report
 
 
-def decided(root: Path) -> tuple[GateReport, dict[str, HistoryEntry | None]]:
-    """``decide``, and by slug of every skill that has a past what this session adds to it."""
+def decided(root: Path) -> Decided:
+    """``decide``, and what else follows from the same records."""
     bundle = Bundle(root)
     session: Any = bundle.read_json("session.json")
     facts: Any = bundle.read_json("usage.json")
@@ -110,7 +121,8 @@ def decided(root: Path) -> tuple[GateReport, dict[str, HistoryEntry | None]]:
             kept=session.get("judging_seed") is not None,
         )
         report = report.model_copy(update={"report_url": _report_url(policy, plan), "language": policy.language})
-        return GateReport.model_validate(rounded(report.to_json())), entries
+        report = GateReport.model_validate(rounded(report.to_json()))
+        return Decided(report, entries, _shapes(bundle, policy, report, records))
     except (KeyError, TypeError, ValueError) as error:
         raise EvidenceError(f"The bundle's session facts cannot be read: {error}.", path="session.json") from None
 
@@ -149,20 +161,13 @@ def _look(record: SkillRecord, plan: Plan, policy: Policy, past: Past | None) ->
     )
 
 
-def shape_files(root: Path, report: GateReport) -> dict[str, bytes]:
-    """The files that other programs' viewers read, by their path in the bundle: of every skill eval_result.json, and
-    benchmark.json and benchmark.md where it was run.
-
-    Raises EvidenceError where a file of the bundle is missing or is not what it should be.
-    """
-    bundle = Bundle(root)
-    policy = Policy.model_validate(bundle.read_json("session.json")["policy"])
+def _shapes(bundle: Bundle, policy: Policy, report: GateReport, records: Sequence[SkillRecord]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
+    record_of = {record.plan.slug: record for record in records}
     for skill in report.skills:
-        folder = f"skills/{skill.slug}"
+        folder, record = f"skills/{skill.slug}", record_of[skill.slug]
         result = eval_result_file(skill, report, policy.for_skill(skill.path).thresholds.threshold)
         files[f"{folder}/eval_result.json"] = pretty_json(result)
-        record = read_skill_record(root, skill.slug)
         if record.plan.head is not None and any(case.runs for case in record.cases):
             benchmark = benchmark_file(
                 record.plan.head.name, skill.path, record.cases, lambda run: seconds(bundle, run)

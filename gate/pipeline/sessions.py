@@ -175,9 +175,11 @@ def _keep_costs(session: Session, skills: Sequence[SkillPlan]) -> None:
 
 def _concluded(bundle: Bundle) -> tuple[GateReport, dict[str, HistoryEntry | None]]:
     """Decide on what the bundle's files say, and write it beside them. Returns too what later sessions may know of it."""
-    report, entries = decided(bundle.root)
+    report, entries, shapes = decided(bundle.root)
     for skill_report in report.skills:
         bundle.write(f"skills/{skill_report.slug}/gate-result.json", skill_report)
+    for name, data in shapes.items():
+        bundle.write_bytes(name, data)
     write_history(bundle, entries)
     bundle.write("report.json", report)
     return report, entries
