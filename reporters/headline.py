@@ -6,21 +6,8 @@ from collections.abc import Sequence
 
 from gate.domain.forge import DESCRIPTION_CHARACTERS
 from gate.domain.plan import Enforce
-from gate.domain.report import GateReport, State, Verdict
+from gate.domain.report import STATE_ORDER, VERDICT_ORDER, GateReport, State, Verdict
 from reporters.catalogue import Speech
-
-_ORDER = (
-    Verdict.FAIL,
-    Verdict.INVALID,
-    Verdict.ERROR,
-    Verdict.INCONCLUSIVE,
-    Verdict.NOT_MEASURED,
-    Verdict.BLOCKED,
-    Verdict.NO_EVALS,
-    Verdict.CONDITIONAL,
-    Verdict.PASS,
-)
-"""Worst first."""
 
 
 def headline(report: GateReport, speech: Speech) -> str:
@@ -35,7 +22,7 @@ def told_headline(report: GateReport, speech: Speech) -> str:
         return _line(report, speech, report.state)
     states = [skill.state for skill in report.skills]
     states += [State.ERROR for item in report.session_findings if item.blocks]
-    was = next((item for item in (State.FAILURE, State.ERROR, State.PENDING) if item in states), State.SUCCESS)
+    was = next((item for item in STATE_ORDER if item in states), State.SUCCESS)
     line = _line(report, speech, was)
     return _cut(speech.say("headline.overridden", login=plain(report.override.login), headline=line))
 
@@ -43,7 +30,8 @@ def told_headline(report: GateReport, speech: Speech) -> str:
 def _line(report: GateReport, speech: Speech, state: State) -> str:
     lead = speech.say(f"state.{_lead(report, state)}")
     groups = [
-        (verdict, [plain(skill.path) for skill in report.skills if skill.verdict is verdict]) for verdict in _ORDER
+        (verdict, [plain(skill.path) for skill in report.skills if skill.verdict is verdict])
+        for verdict in VERDICT_ORDER
     ]
     groups = [(verdict, paths) for verdict, paths in groups if paths]
     errors = [item.message for item in report.session_findings if item.blocks]

@@ -14,24 +14,20 @@ from gate.decision.cost import cost_words
 from gate.domain.base import FallbackCount
 from gate.domain.findings import Finding
 from gate.domain.plan import Enforce, NotMeasuredCause, Plan
-from gate.domain.report import GateReport, ModelUse, Override, SkillReport, State, Verdict
+from gate.domain.report import (
+    STATE_ORDER,
+    VERDICT_ORDER,
+    GateReport,
+    ModelUse,
+    Override,
+    SkillReport,
+    State,
+    Verdict,
+)
 
 HEADLINE_LIMIT = 140
 """A commit status takes no longer description (github-action.md 1.7)."""
-STATE_ORDER = (State.FAILURE, State.ERROR, State.PENDING, State.SUCCESS)
 EXIT_CODES = {State.SUCCESS: 0, State.PENDING: 0, State.FAILURE: 1, State.ERROR: 3}
-VERDICT_ORDER = (
-    Verdict.FAIL,
-    Verdict.INVALID,
-    Verdict.ERROR,
-    Verdict.INCONCLUSIVE,
-    Verdict.NOT_MEASURED,
-    Verdict.BLOCKED,
-    Verdict.NO_EVALS,
-    Verdict.CONDITIONAL,
-    Verdict.PASS,
-)
-"""Worst first, as reports list them."""
 WORDS = {
     Verdict.FAIL: ("fails", "fail"),
     Verdict.INVALID: ("is invalid", "are invalid"),

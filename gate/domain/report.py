@@ -32,6 +32,20 @@ class Verdict(StrEnum):
     PASS = "pass"
 
 
+VERDICT_ORDER = (
+    Verdict.FAIL,
+    Verdict.INVALID,
+    Verdict.ERROR,
+    Verdict.INCONCLUSIVE,
+    Verdict.NOT_MEASURED,
+    Verdict.BLOCKED,
+    Verdict.NO_EVALS,
+    Verdict.CONDITIONAL,
+    Verdict.PASS,
+)
+"""Worst first, as reports list them."""
+
+
 class State(StrEnum):
     """Of the gate: what the status, the exit code and the comment's first line say."""
 
@@ -39,6 +53,10 @@ class State(StrEnum):
     FAILURE = "failure"
     ERROR = "error"
     PENDING = "pending"
+
+
+STATE_ORDER = (State.FAILURE, State.ERROR, State.PENDING, State.SUCCESS)
+"""The first one that a skill has is the gate's."""
 
 
 class Language(StrEnum):
