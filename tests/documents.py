@@ -5,7 +5,6 @@ A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAM
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import re
@@ -16,8 +15,8 @@ from typing import Any, get_args
 import yaml
 
 from gate.domain import checks
-from gate.intake.schema import policy_schema
-from gate.settings import Policy, Strict, Way, strict_direction
+from gate.intake.schema import attribute_texts, policy_schema
+from gate.settings import Policy, Way, strict_direction
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -59,13 +58,9 @@ def _keys(part: dict[str, Any], model: type[Policy] | None) -> list[list[str]]:
     for key, value in part["properties"].items():
         needed = key in part.get("required", ())
         default = "needed" if needed else _default(value.get("default"))
-        way = _WAYS[_direction(model, key).way] if model else ""
+        way = _WAYS[strict_direction(model, key).way] if model else ""
         rows.append([f"`{key}`", _values(value), default, way, value.get("description", "")])
     return rows
-
-
-def _direction(model: type[Policy], key: str) -> Strict:
-    return strict_direction(model, key)
 
 
 def _default(value: Any) -> str:
@@ -105,7 +100,7 @@ def action() -> str:
 
 def check_kinds() -> str:
     """Every kind of check with its parameters."""
-    told = _attribute_texts()
+    told = attribute_texts(checks)
     parts = []
     for model in get_args(get_args(checks.CheckParameters)[0]):
         kind = model.model_fields["kind"].default
@@ -116,7 +111,7 @@ def check_kinds() -> str:
             shown = model.model_json_schema()["properties"][name]
             default = "needed" if field.is_required() else _default(shown.get("default"))
             owner = next(base.__name__ for base in model.__mro__ if name in inspect.get_annotations(base))
-            rows.append([f"`{name}`", _shape(shown), default, told.get((owner, name), "")])
+            rows.append([f"`{name}`", _shape(shown), default, _plain(told.get((owner, name), ""))])
         text = _plain(model.__doc__ or "")
         parts.append(f"### {kind}\n\n{text}\n\n" + table(["parameter", "values", "default", "meaning"], rows))
     return "\n\n".join(parts)
@@ -130,23 +125,6 @@ def _plain(text: str) -> str:
 
 def _shape(shown: dict[str, Any]) -> str:
     return _values({key: value for key, value in shown.items() if key != "$ref"}) if "$ref" not in shown else "mapping"
-
-
-def _attribute_texts() -> dict[tuple[str, str], str]:
-    found: dict[tuple[str, str], str] = {}
-    for item in ast.parse(inspect.getsource(checks)).body:
-        if not isinstance(item, ast.ClassDef):
-            continue
-        for key, text in zip(item.body, item.body[1:], strict=False):
-            if not (isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name)):
-                continue
-            if (
-                isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            ):
-                found[item.name, key.target.id] = _plain(text.value.value)
-    return found
 
 
 GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {

@@ -10,6 +10,7 @@ import ast
 import inspect
 import itertools
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from gate import settings
@@ -22,7 +23,7 @@ FILE = Path(__file__).resolve().parents[1] / "schemas" / "policy.schema.json"
 def policy_schema() -> dict[str, Any]:
     """The schema of ``.github/skill-gate.yml`` (JSON Schema 2020-12). Editors show the descriptions of its keys."""
     schema = Policy.model_json_schema(mode="validation")
-    told = _told()
+    told = attribute_texts(settings)
     for name, part in {"Policy": schema, **schema["$defs"]}.items():
         for key, value in part.get("properties", {}).items():
             if text := told.get((name, key)):
@@ -35,9 +36,9 @@ def policy_schema() -> dict[str, Any]:
     }
 
 
-def _told() -> dict[tuple[str, str], str]:
-    """(class, key) -> the text that stands below the key in ``gate.settings``, in one line."""
-    tree = ast.parse(inspect.getsource(settings))
+def attribute_texts(module: ModuleType) -> dict[tuple[str, str], str]:
+    """(class, attribute) -> the text that stands below the attribute in a module's source, in one line."""
+    tree = ast.parse(inspect.getsource(module))
     return {
         (item.name, key.target.id): " ".join(text.value.value.replace("``", "`").split())
         for item in tree.body
