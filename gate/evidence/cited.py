@@ -12,7 +12,7 @@ from pathlib import Path
 from gate.domain.base import NotRun
 from gate.domain.evidence import Block, Outcome
 from gate.domain.judgement import CheckResult, CheckStatus, ExpectationGrade, GradeStatus, Quote
-from gate.domain.plan import Arm
+from gate.domain.plan import COMPARED_ARMS, Arm
 from gate.domain.report import CaseRecord, Citation, CitedBlock, CitedLine, GradedRow, JudgedRun, RunEvidence
 from gate.evidence.bundle import load_blocks
 
@@ -30,7 +30,6 @@ ANSWER_CHARACTERS = 4_000
 """Of an answer that is shown beside another arm's."""
 ANSWERS_CHARACTERS = 600_000
 """Of all answers of a session; the cases beyond show none."""
-_ANSWERING = (Arm.WITH_SKILL, Arm.WITHOUT_SKILL, Arm.BASE_SKILL)
 _TEXT, _REASON = 300, 500
 _BLOCK = re.compile(r"[Bb](\d{1,6})")
 _PLACE = re.compile(r"\bline (\d{1,7}) of ")
@@ -132,24 +131,16 @@ def cited_evidence(
     kept: dict[int, set[int]] = {}
     for number, row in wanted:
         kept.setdefault(number, set()).add(row)
-    found = []
+    found, answered = [], set[tuple[str, Arm]]()
     for number, run in enumerate(runs):
-        answering = answers > 0 and _answers(run, runs[:number])
+        key = run.record.key
+        first = run.record.outcome is Outcome.COMPLETED and (key.eval_id, key.arm) not in answered
+        if answering := first and answers > 0 and key.arm in COMPARED_ARMS:
+            answered.add((key.eval_id, key.arm))
         evidence = _evidence(root, run, kept.get(number, set()), answering=answering)
         answers -= len(evidence.answer or "")
         found.append(evidence)
     return tuple(found)
-
-
-def _answers(run: JudgedRun, before: Sequence[JudgedRun]) -> bool:
-    """Whether a run is the first completed one of a compared arm of its case."""
-    key = run.record.key
-    if key.arm not in _ANSWERING or run.record.outcome is not Outcome.COMPLETED:
-        return False
-    same = (
-        other.record for other in before if (other.record.key.eval_id, other.record.key.arm) == (key.eval_id, key.arm)
-    )
-    return not any(record.outcome is Outcome.COMPLETED for record in same)
 
 
 def _judged(run: JudgedRun) -> list[CheckResult | ExpectationGrade]:
