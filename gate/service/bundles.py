@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+END = ".bundle"
 _CHUNK = 1 << 20
 _KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 
@@ -35,6 +36,18 @@ class BundleStore(Protocol):
 
     def remove(self, key: str) -> None:
         """Nothing is there afterwards."""
+
+
+def is_key(text: str) -> bool:
+    """Whether a text can be the key of a bundle."""
+    return _KEY.fullmatch(text) is not None
+
+
+def name_of(key: str) -> str:
+    """The name under which a store holds a bundle. Raises LookupError for what is no key."""
+    if not is_key(key):
+        raise LookupError(key)
+    return f"{key}{END}"
 
 
 class FolderBundles:
@@ -81,6 +94,4 @@ class FolderBundles:
         self._place(key).unlink(missing_ok=True)
 
     def _place(self, key: str) -> Path:
-        if not _KEY.fullmatch(key):
-            raise LookupError(key)
-        return self._folder / f"{key}.bundle"
+        return self._folder / name_of(key)
