@@ -210,21 +210,24 @@ def test_a_maintainer_run_of_another_commit_or_branch_is_refused_before_anything
         assert here.server.requests == []
 
 
+def meanwhile(act: Callable[[], object]) -> Callable[[App], App]:
+    """A program in whose session something happens when its models are bound: after the first look at the head."""
+
+    def changed(app: App) -> App:
+        def bind(*arguments: Any) -> Any:
+            act()
+            return app.bind_models(*arguments)
+
+        return replace(app, bind_models=bind)
+
+    return changed
+
+
 def test_a_push_while_a_maintainers_run_goes_on_voids_its_result(tmp_path: Path) -> None:
     """Row 40: what was looked at is what runs, and what is reported."""
     with stage(tmp_path, main=strict_evals(), policy=SMOKE) as here:
         here.environ["GITHUB_SHA"] = here.base
-
-        def pushing(app: App) -> App:
-            bind = app.bind_models
-
-            def push(*arguments: Any) -> Any:
-                here.push()
-                return bind(*arguments)
-
-            return replace(app, bind_models=push)
-
-        done = here.run(event="workflow_dispatch", payload=maintained(here), app=pushing)
+        done = here.run(event="workflow_dispatch", payload=maintained(here), app=meanwhile(here.push))
         assert done.code == 2
         assert done.outputs["state"] == "error"
         assert "is void" in done.text
@@ -249,16 +252,10 @@ def test_another_base_branch_while_a_maintainers_run_goes_on_voids_its_result(tm
     with stage(tmp_path, main=strict_evals(), policy=SMOKE) as here:
         here.environ["GITHUB_SHA"] = here.base
 
-        def moving(app: App) -> App:
-            bind = app.bind_models
+        def move() -> None:
+            here.pull.base_ref = "unmerged"
 
-            def move(*arguments: Any) -> Any:
-                here.pull.base_ref = "unmerged"
-                return bind(*arguments)
-
-            return replace(app, bind_models=move)
-
-        done = here.run(event="workflow_dispatch", payload=maintained(here), app=moving)
+        done = here.run(event="workflow_dispatch", payload=maintained(here), app=meanwhile(move))
         assert done.code == 2
         assert "into another branch than when this run began" in done.text
         assert here.comments == []
