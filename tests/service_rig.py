@@ -46,6 +46,10 @@ os._exit(code)
 """
 
 
+_THERE = ("listening on ", "working")
+"""How the lines begin that a process says once it is ready."""
+
+
 @dataclass
 class Running:
     """A process of the service."""
@@ -59,14 +63,14 @@ class Running:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line.rstrip("\n"))
-            if line.startswith(("listening on ", "working")):
+            if line.startswith(_THERE):
                 self._there.set()
         self._there.set()
 
     def ready(self) -> None:
         """Wait until it works."""
         assert self._there.wait(90), self.lines
-        assert self.process.poll() is None, self.lines
+        assert any(line.startswith(_THERE) for line in self.lines), f"it ended before it worked: {self.lines}"
 
     @property
     def port(self) -> int:

@@ -12,7 +12,10 @@ pytestmark = pytest.mark.timeout(280)
 
 
 def last(capsys: pytest.CaptureFixture[str]) -> Any:
-    return json.loads(capsys.readouterr().out.splitlines()[-1])
+    said = capsys.readouterr().out
+    # Whatever fails below is explained by what the bench had printed before its last line.
+    print(said)
+    return json.loads(said.splitlines()[-1])
 
 
 def test_deliveries_are_answered_and_none_is_lost_over_a_kill_in_their_middle(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Stage:
     reader: str
     other: str
     """May write, to another repository."""
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def ask(self, method: str, path: str, token: str | None = None, body: Any = None, **headers: str) -> Answered:
         given = {"content-type": "application/json", **headers}
@@ -51,7 +53,7 @@ class Stage:
 
     def job(self, repository: str = "acme/skills") -> str:
         """A job that somebody else started."""
-        asked = Asked(repository, 1, f"x:{repository}:{len(self.store.jobs())}", Trigger.WEBHOOK, "pull_request")
+        asked = Asked(repository, 1, f"x:{repository}:{next(self.numbers)}", Trigger.WEBHOOK, "pull_request")
         taken = self.store.take(asked)
         assert taken.job is not None
         return taken.job
