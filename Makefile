@@ -6,6 +6,8 @@
 PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
 	$(name) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
 BIN := .venv/bin
+# Files of tests that run at the same time; those that use the engine go one after another whatever this says.
+TEST_JOBS ?= 2
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet install
 
 help: ## this list
@@ -19,7 +21,7 @@ demo: venv ## run the main job end to end on a repository of its own
 	else exit 3; fi
 
 test: venv image browser bubblewrap postgresql openapi lint ## run all checks and all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_JOBS)
 
 bench: venv image ## run all benchmarks at full size
 	@set -e; for file in $(filter-out tests/bench/_% tests/bench/test_%,$(wildcard tests/bench/*.py)); do \

@@ -15,6 +15,8 @@ import pytest
 
 if TYPE_CHECKING:
     from docker import DockerClient
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
 IN_CI = os.environ.get("CI") == "true"
 REQUIRE_DOCKER = IN_CI or os.environ.get("SKILL_GATE_REQUIRE_DOCKER") == "1"
@@ -45,6 +47,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("browser") and not (shutil.which("chromium") and shutil.which("chromedriver")):
         _unavailable("no chromium and chromedriver on this machine; .ci/browser installs them", required=IN_CI)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Side by side (`-n 2`) go files, so that each builds its fixtures once; what counts on the engine goes one after another."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "engine" if file.startswith(("tests/docker/", "tests/bench/")) else file
+
+    return ByFile(config, log)
 
 
 def _unavailable(reason: str, *, required: bool) -> NoReturn:
