@@ -10,6 +10,7 @@ that the gate puts into its box, and a seed of its own.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import threading
@@ -25,8 +26,9 @@ from gate.decision.further import needs_confirm, undecided
 from gate.decision.look import Look
 from gate.decision.state import state_of
 from gate.decision.verdict import decide_skills
-from gate.domain.base import NotRun, sha256_hex
+from gate.domain.base import NotRun, canonical_json, sha256_hex
 from gate.domain.chat import ChatReply, ChatRequest, Finish, Role, TokenUsage, ToolUse
+from gate.domain.evidence import RunRecord
 from gate.domain.judgement import CheckStatus, Grading, Quote, RunJudgement
 from gate.domain.plan import Arm, Enforce, RunRequest
 from gate.domain.report import CaseRecord, JudgedRun, SkillRecord, SkillReport, State, Verdict
@@ -76,8 +78,8 @@ class Seen:
     arm: Arm
     run: int
     rows: tuple[Row, ...]
-    text: str
-    """The answer."""
+    record: str
+    """What the judge could read of the run: arguments and results of its tool calls, and the answer."""
 
 
 @dataclass(frozen=True)
@@ -357,17 +359,22 @@ def literal_judge(request: ChatRequest) -> str:
 
 
 def lenient_judge(seed: str, true_fail: float) -> Judge:
-    """A judge that passes some of what does not hold and cites a real line for it. It cannot tell controls from rows."""
-    import json
+    """A judge that passes some of what does not hold and cites a real line for it, or what it would have liked to read.
+
+    It cannot tell controls from rows.
+    """
 
     def reply(request: ChatRequest) -> str:
         said = json.loads(literal_judge(request))
         text = request.messages[-1].text
         lines = [(place, line) for place, line in judges.LINE.findall(text) if len(line.strip()) >= 8]
+        wanted = {row_id: judges.LITERAL.findall(words) for row_id, _, words in judges.ROW.findall(text)}
         for row in said["rows"]:
             rng = Random(f"{seed}/{request.label}/{row['id']}")
             if row["verdict"] == "fail" and rng.random() >= true_fail and lines:
                 place, line = rng.choice(lines)
+                if rng.random() < 0.5:
+                    line = next(iter(wanted.get(row["id"], [])), line)
                 row.update(verdict="pass", quotes=[{"source": place, "text": line}], reason="It is there.")
         return json.dumps(said)
 
@@ -392,12 +399,17 @@ def _seen(record: SkillRecord) -> Sequence[Seen]:
                     )
                     for row in grading.rows
                 ]  # fmt: skip
-            found.append(Seen(item.record.key.arm, item.record.key.run, tuple(rows), item.record.response or ""))
+            found.append(Seen(item.record.key.arm, item.record.key.run, tuple(rows), _shown(item.record)))
     return found
 
 
 def _text(quote: Quote) -> str:
     return quote.text
+
+
+def _shown(record: RunRecord) -> str:
+    parts = [text for call in record.calls for text in (f"Args: {canonical_json(call.args).decode()}", call.result)]
+    return "\n".join([*parts, record.response or ""])
 
 
 def _first_orders(record: SkillRecord) -> Sequence[str]:

@@ -42,8 +42,9 @@ def versions_and_rows(corpus: Sequence[Picked]) -> tuple[list[str], list[list[st
         rows += _both(python, item)
     return [
         (
-            f"skillproof is {TOOL.partition('==')[2]}, its `openai-compatible` runner with {RUNS} trials of each arm; it says no with "
-            "`--min-lift 0` (its own gate of a point estimate). The gate ran whole sessions with boxes in memory; wall times are "
+            f"skillproof is {TOOL.partition('==')[2]}, its `openai-compatible` runner with {RUNS} trials of each arm; its gate is "
+            "`--min-lift 0`, as in the workflow of its README; what stands in quotes is what its report says besides. What only a judge "
+            "decides for the gate is a literal for it, and an order of calls it cannot check. The gate ran whole sessions with boxes in memory; wall times are "
             "of programs with different duties: the gate also runs the base version, fills, confirms, compares blind and seals."
         )
     ], rows
@@ -89,8 +90,8 @@ def _said(file: Path, done: subprocess.CompletedProcess[str]) -> str:
     says = {0: "passes", 1: "says no"}.get(done.returncode, f"exit {done.returncode}")
     try:
         found: Any = json.loads(file.read_text("utf-8"))
-        lift = (found.get("summary") or found).get("lift")
-        return f"{says}, lift {lift:+.0%}" if isinstance(lift, float) else says
+        lift, verdict = found.get("lift"), found.get("verdict")
+        return f'{says}, lift {lift:+.0%}, "{verdict}"' if isinstance(lift, float) else says
     except (OSError, ValueError, AttributeError):
         return says
 

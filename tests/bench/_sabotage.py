@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sys
+import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -46,6 +48,7 @@ class Size:
 
 
 FULL = Size(skills=60, sabotages=23, neutral=35, clean=40, untested=20)
+FEW_CASES = Size(skills=60, sabotages=12, neutral=12, clean=12, untested=0)
 SMALL = Size(skills=4, sabotages=1, neutral=1, clean=1, untested=1)
 
 
@@ -60,6 +63,8 @@ class Picked:
     path: str
     text: str
     patch: str
+    rare: bool = False
+    """Whether a rule is tested by few of the skill's cases (``taught``)."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +87,72 @@ class Came:
 def measured(size: Size, jobs: int) -> tuple[list[Picked], Counter[str], list[Came]]:
     """The corpus, mutants that break nothing, and what became of each; what another bench found by the same code is kept."""
     corpus, nothing = picked(size)
-    own = [Path(__file__).with_name(f"_{name}.py") for name in ("follower", "taught", "judged", "policies", "sabotage")]
-    key = sha256_hex(repr((code_digest(), size, [sha256_hex(path.read_bytes()) for path in own])).encode())[:16]
-    kept = ROOT / ".cache" / f"sabotage-{key}.json"
-    if size == FULL and kept.is_file():
-        return corpus, nothing, [Came(**item) for item in json.loads(kept.read_text("utf-8"))]
-    results = came(corpus, jobs=jobs)
-    if size == FULL:
-        kept.parent.mkdir(exist_ok=True)
-        kept.write_text(json.dumps([asdict(item) for item in results]), "utf-8")
-    return corpus, nothing, results
+    if size != FULL:
+        return corpus, nothing, came(corpus, jobs=jobs)
+    return corpus, nothing, _kept("sabotage", lambda: came(corpus, jobs=jobs))
 
 
-def picked(size: Size, seed: str = SEED) -> tuple[list[Picked], Counter[str]]:
+@dataclass(frozen=True)
+class Around:
+    """Where some of the changes are judged once more: with worse agents, or with a worse judge."""
+
+    name: str
+    miss: float
+    true_fail: float
+    """How often the judge fails what does not hold."""
+
+
+AROUND = (
+    Around("agent misses a rule in 1 % of runs", 0.01, 1.0),
+    Around("agent misses a rule in 5 % of runs", 0.05, 1.0),
+    Around("judge passes 40 % of what does not hold", MISS, 0.6),
+)
+
+
+RARE = "1 to 3 of 10 cases test a rule"
+
+
+def further(corpus: Sequence[Picked], jobs: int) -> dict[str, list[Came]]:
+    """By name of ``AROUND``, what became of some changes of the full corpus; kept as those of ``measured`` are.
+
+    Of every twelfth change; where the judge errs, of sabotages that only an expectation sees: it has no say in others. And
+    under ``RARE`` a corpus of its own.
+    """
+    neutral = [item for item in corpus if item.kind == "neutral"]
+    judged_ones = [item for item in corpus if item.kind == "expectation"]
+    few = picked(FEW_CASES, rare=True)[0]
+    found = {RARE: _kept("sabotage-few", lambda: came(few, jobs=jobs))}
+    for number, world in enumerate(AROUND):
+        some = corpus[::12] if world.true_fail == 1 else [*judged_ones[::2], *neutral[::12]]
+        found[world.name] = _kept(
+            f"sabotage-{number}", partial(came, some, miss=world.miss, true_fail=world.true_fail, jobs=jobs)
+        )
+    return found
+
+
+def _kept(name: str, made: Callable[[], list[Came]]) -> list[Came]:
+    """What another bench found by the same code, else what is made now."""
+    own = [
+        Path(__file__).with_name(f"_{part}.py")
+        for part in ("follower", "taught", "judged", "naive", "policies", "sabotage")
+    ]
+    key = sha256_hex(repr((code_digest(), [sha256_hex(path.read_bytes()) for path in own])).encode())[:16]
+    kept = ROOT / ".cache" / f"{name}-{key}.json"
+    if kept.is_file():
+        return [Came(**item) for item in json.loads(kept.read_text("utf-8"))]
+    results = made()
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text(json.dumps([asdict(item) for item in results]), "utf-8")
+    return results
+
+
+def picked(size: Size, seed: str = SEED, *, rare: bool = False) -> tuple[list[Picked], Counter[str]]:
     """The corpus, and how many mutants of each operator break nothing at all."""
     taken: Counter[tuple[str, str]] = Counter()
     nothing: Counter[str] = Counter()
     found: list[Picked] = []
     for number in range(size.skills):
-        skill = taught(seed, number)
+        skill = taught(seed, number, rare=rare)
         groups: dict[str, list[Mutant]] = defaultdict(list)
         for mutant in mutants_of(skill.skill):
             groups[mutant.operator].append(mutant)
@@ -123,10 +175,12 @@ def picked(size: Size, seed: str = SEED) -> tuple[list[Picked], Counter[str]]:
                     continue  # one of a kind from each skill, so that many skills are in it
                 here[kind] += 1
                 taken["" if counted == "untested" else operator.name, counted] += 1
-                found.append(Picked(number, operator.name, kind, mutant.path, mutant.after, mutant.patch(skill.folder)))
+                found.append(
+                    Picked(number, operator.name, kind, mutant.path, mutant.after, mutant.patch(skill.folder), rare)
+                )
         if taken["", "clean"] < size.clean:
             taken["", "clean"] += 1
-            found.append(Picked(number, CLEAN, "neutral", "SKILL.md", skill.text, ""))
+            found.append(Picked(number, CLEAN, "neutral", "SKILL.md", skill.text, "", rare))
     return found, nothing
 
 
@@ -149,18 +203,29 @@ def came(
         groups[item.skill].append(item)
     work = [(group, seed, miss, true_fail) for group in groups.values()]
     if jobs == 1:
-        return [item for group in map(_group, work) for item in group]
-    found: list[Came] = []
+        return _gathered(map(_group, work), len(corpus))
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for group in pool.imap(_group, work):
-            found += group
-            print(f"{len(found)} of {len(corpus)} changes judged", file=sys.stderr, flush=True)
+        return _gathered(pool.imap(_group, work), len(corpus))
+
+
+def _gathered(groups: Iterable[list[Came]], total: int) -> list[Came]:
+    found: list[Came] = []
+    begin = time.monotonic()
+    for group in groups:
+        found += group
+        took = time.monotonic() - begin
+        left = took / len(found) * (total - len(found)) / 60
+        print(
+            f"{len(found)} of {total} changes judged in {took:.0f} s, about {left:.0f} min left",
+            file=sys.stderr,
+            flush=True,
+        )
     return found
 
 
 def _group(work: tuple[list[Picked], str, float, float]) -> list[Came]:
     group, seed, miss, true_fail = work
-    skill = taught(seed, group[0].skill)
+    skill = taught(seed, group[0].skill, rare=group[0].rare)
     judge = literal_judge if true_fail == 1 else lenient_judge(seed, true_fail)
     found = []
     with Judging(skill, judge, noisy=true_fail < 1) as judging:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -106,8 +106,8 @@ class Taught:
         }
 
 
-def taught(seed: str, number: int) -> Taught:
-    """Skill ``number`` of a corpus."""
+def taught(seed: str, number: int, *, rare: bool = False) -> Taught:
+    """Skill ``number`` of a corpus. ``rare``: one to three of the ten cases test a rule, not all that could."""
     rng = Random(f"{seed}/{number}")
     name = f"table-{number}"
     rules = _rules(rng, name)
@@ -116,9 +116,28 @@ def taught(seed: str, number: int) -> Taught:
         rule: "none" if (drawn := rng.random()) < 0.1 else "expectation" if drawn < 0.35 else "check" for rule in rules
     }
     cases = tuple(_made(rng, at, text, rules, level, name) for at in range(CASES))
+    if rare:
+        cases = _thinned(Random(f"{seed}/{number}/rare"), cases)
     skill, _ = parse_skill(f"skills/{name}", (a_file("SKILL.md", text), a_file("scripts/count.py", SCRIPT)))
     assert skill is not None
     return Taught(name, text, cases, skill)
+
+
+def _thinned(rng: Random, cases: Sequence[TaughtCase]) -> tuple[TaughtCase, ...]:
+    """Each rule's assertions in one to three of the cases that have one; no case is left without any."""
+    rules = sorted({item.rule for case in cases for item in case.assertions} - {"table"})
+    kept = {("table", case.eval_id) for case in cases}
+    for rule in rules:
+        able = [case.eval_id for case in cases if any(item.rule == rule for item in case.assertions)]
+        kept |= {(rule, eval_id) for eval_id in rng.sample(able, min(len(able), rng.randrange(1, 4)))}
+    return tuple(
+        replace(
+            case,
+            assertions=tuple(item for item in case.assertions if (item.rule, case.eval_id) in kept)
+            or case.assertions[:1],
+        )
+        for case in cases
+    )
 
 
 def _rules(rng: Random, name: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from gate.audit.operators import OPERATORS
 from gate.statistics import clopper_pearson
 from tests.bench._figures import figure, last_line, table
 from tests.bench._judged import literal_judge, whole_session
-from tests.bench._sabotage import CLEAN, FULL, MISS, SEED, SMALL, Came, Picked, came, measured, picked
+from tests.bench._sabotage import CLEAN, FULL, MISS, SEED, SMALL, Came, Picked, further, measured, picked
 from tests.bench._taught import taught
 from tests.bench._trust import markdown_table, write_section
 
@@ -137,15 +137,9 @@ def _agreement(corpus: Sequence[Picked], results: Sequence[Came], most: int) -> 
 
 
 def _further(corpus: Sequence[Picked], jobs: int) -> list[list[str]]:
-    """The same with agents that miss more and with a lenient judge, on every twelfth change."""
-    some = corpus[::12]
+    """The same with agents that miss more and with a lenient judge, on some changes."""
     rows = []
-    for name, miss, true_fail in (
-        ("agent misses a rule in 1 % of runs", 0.01, 1.0),
-        ("agent misses a rule in 5 % of runs", 0.05, 1.0),
-        ("judge passes 40 % of what does not hold", MISS, 0.6),
-    ):
-        found = came(some, miss=miss, true_fail=true_fail, jobs=jobs)
+    for name, found in further(corpus, jobs).items():
         for kind, kinds in (("sabotage", ("check", "expectation")), ("neutral", ("neutral",))):
             rows.append(_row(f"{name}: {kind}", [item for item in found if item.kind in kinds]))
     return rows
@@ -196,7 +190,8 @@ def _text(
         "`python -m tests.bench.sabotage --patches DIR`.\n\n"
         + markdown_table(HEAD, rows)
         + (
-            "\n\nOn every twelfth change, with worse agents and a worse judge:\n\n" + markdown_table(HEAD, further)
+            "\n\nWith suites that test each rule in a few cases only; with worse agents, on every twelfth change; and with a worse "
+            "judge, where only an expectation sees the change:\n\n" + markdown_table(HEAD, further)
             if further
             else ""
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
 from tests.bench import peers, sabotage
-from tests.bench._sabotage import SMALL, Size, came, picked
+from tests.bench._sabotage import SEED, SMALL, Size, came, picked
+from tests.bench._taught import taught
 
 
 def test_nobody_sees_the_operator_and_the_same_seed_gives_the_same_corpus() -> None:
@@ -17,6 +19,16 @@ def test_nobody_sees_the_operator_and_the_same_seed_gives_the_same_corpus() -> N
     names = {item.operator for item in first[0]}
     assert len(names) >= 12
     assert not any(name in item.text for item in first[0] for name in names if "-" in name)
+
+
+def test_where_few_cases_test_a_rule_it_is_the_same_skill_and_no_case_is_empty() -> None:
+    for number in range(4):
+        skill, dense = taught(SEED, number, rare=True), taught(SEED, number)
+        assert skill.text == dense.text
+        tested = Counter(item.rule for case in skill.cases for item in case.assertions if item.rule != "table")
+        assert set(tested) == {item.rule for case in dense.cases for item in case.assertions} - {"table"}
+        assert all(1 <= count <= 4 for count in tested.values()), tested
+        assert all(case.assertions for case in skill.cases)
 
 
 def test_changes_that_break_a_rule_are_caught_and_others_are_not(
