@@ -13,6 +13,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from reporters.markdown import visible
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 WIDTH = 5.4
 """Inches; the page scales a plot to the room that there is."""
 LABEL_CHARACTERS = 30
+KEPT = 64
+"""Plots of each kind that are remembered: a bundle that is rendered again, or verified, draws the same ones."""
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
 # Colours that matplotlib is told, and the class of the page's style sheet that stands for each.
@@ -48,7 +51,11 @@ class Bar(NamedTuple):
 
 def dots(name: str, rows: Sequence[Bar], series: Sequence[str], *, axis: str, low: float, high: float) -> str:
     """Values as dots with their intervals as lines, a row each, the first on top. ``name`` begins every id."""
+    return _dots(name, tuple(rows), tuple(series), axis, low, high)
 
+
+@lru_cache(KEPT)
+def _dots(name: str, rows: tuple[Bar, ...], series: tuple[str, ...], axis: str, low: float, high: float) -> str:
     def draw(axes: Axes) -> None:
         count = len(series)
         for at, row in enumerate(rows):
@@ -94,7 +101,11 @@ def trend(points: Sequence[Point]) -> str:
 
 def bars(name: str, rows: Sequence[Bar], series: Sequence[str], *, axis: str) -> str:
     """Amounts as horizontal bars from zero, a row each, the first on top."""
+    return _bars(name, tuple(rows), tuple(series), axis)
 
+
+@lru_cache(KEPT)
+def _bars(name: str, rows: tuple[Bar, ...], series: tuple[str, ...], axis: str) -> str:
     def draw(axes: Axes) -> None:
         height = 0.7 / max(1, len(series))
         for number in range(len(series)):

@@ -62,8 +62,9 @@ def verify_bundle(root: Path, render: Callable[[GateReport, str], str]) -> Verif
         facts: Any = Bundle(root).read_json("usage.json")
         session: Any = Bundle(root).read_json("session.json")
         seeds = JudgingSeeds(SessionSeed(session["seed"]), session["session_id"], session.get("judging_seed"))
+        records: dict[str, SkillRecord] = {}
         for slug in facts["slugs"]:
-            record = read_skill_record(root, slug)
+            record = records[slug] = read_skill_record(root, slug)
             count.problems += record.broken_seals
             if isinstance(record.contract, SkillContract):
                 path = contract_file(slug)
@@ -76,7 +77,7 @@ def verify_bundle(root: Path, render: Callable[[GateReport, str], str]) -> Verif
                     _run(root, case, run, session["policy"], count)
                     _discussion(root, record, case, run, session["policy"], count)
                 _comparison(root, record.plan, case, seeds, count)
-        _decision(root, render, count)
+        _decision(root, records, render, count)
     except EvidenceError as error:
         count.problems.append(error.message)
     except (KeyError, TypeError, ValueError) as error:
@@ -168,8 +169,10 @@ def _seals(case: CaseRecord, comparison: Comparison) -> list[str]:
     ]
 
 
-def _decision(root: Path, render: Callable[[GateReport, str], str], count: _Count) -> None:
-    report, entries, shapes = decided(root)
+def _decision(
+    root: Path, records: Mapping[str, SkillRecord], render: Callable[[GateReport, str], str], count: _Count
+) -> None:
+    report, entries, shapes = decided(root, records)
     for slug, entry in entries.items():
         past = read_past(Bundle(root), slug)
         if past is not None:

@@ -53,8 +53,12 @@ def decide(root: Path) -> GateReport:
     return decided(root).report
 
 
-def decided(root: Path) -> Decided:
-    """``decide``, and what else follows from the same records."""
+def decided(root: Path, read: Mapping[str, SkillRecord] | None = None) -> Decided:
+    """``decide``, and what else follows from the same records.
+
+    ``read``: records, by slug, that the caller has read from these very files a moment ago, so that a large bundle is
+    read once.
+    """
     bundle = Bundle(root)
     session: Any = bundle.read_json("session.json")
     facts: Any = bundle.read_json("usage.json")
@@ -74,7 +78,8 @@ def decided(root: Path) -> Decided:
             worst_tokens=facts.get("worst_tokens", 0),
         )
         used = [ModelUse.model_validate(item) for item in facts["usage"]]
-        records = [read_skill_record(root, slug) for slug in facts["slugs"]]
+        known = read or {}
+        records = [known[slug] if slug in known else read_skill_record(root, slug) for slug in facts["slugs"]]
         pasts = {record.plan.slug: read_past(bundle, record.plan.slug) for record in records}
         guarded = session.get("guarded_lines", {})
         looks = [
