@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -23,16 +25,19 @@ from gate.audit.verify import verify_bundle
 from gate.domain.base import digest_of, pretty_json, sha256_hex
 from gate.evidence.seal import MANIFEST, SEAL, seal_bundle
 from gate.wiring import bind
+from reporters import plots
 from tests.bench import _trust
 from tests.bench._figures import figure, last_line, share, table
 from tests.fakes.sandbox import Command, Ran, ScriptedBox
 from tests.in_process import gate
 from tests.scripted.demo import LOCATION
 from tests.scripted.values import Reply, Request
+from tests.story import gate_environment
 from tests.unit.execution.world import shell
 
 SEED = 20260131
 SECONDS_GOAL = 2.0
+ENTRYPOINT = Path(__file__).resolve().parents[2] / "entrypoint.py"
 TEXT = "---\nname: sums\ndescription: Adds numbers. Use when somebody asks for a sum.\n---\n# {title}\n\nAdd the numbers {word}.\n"
 _DUMP = "dump "
 
@@ -176,6 +181,8 @@ def hunt(root: Path, count: int, render: Callable[..., str]) -> Hunt:
         ok = any(name in problem for problem in problems)
         named += ok
         by_how[how] += ok
+        if sum(by_how.values()) % 1000 == 999:
+            print(f"{sum(by_how.values()) + 1} tampers found", file=sys.stderr, flush=True)
         if not ok:
             missed.append(f"{name} {how} at {offset}")
     return Hunt(count, found, named, naive, by_how, tuple(missed))
@@ -217,17 +224,43 @@ def resealed(root: Path, count: int, render: Callable[..., str]) -> dict[str, tu
     return {name: (hits, total) for name, (hits, total) in sorted(counts.items())}
 
 
-def timed(root: Path, render: Callable[..., str], tries: int = 3) -> tuple[float, float]:
-    """(seconds of the fastest of some tries, megabytes)."""
+class Took(NamedTuple):
+    """Seconds, each of the fastest of some tries."""
+
+    wall: float
+    """Of ``verify_bundle`` in a process that has loaded its libraries."""
+    processor: float
+    """The same, without what other programs took meanwhile."""
+    command: float | None
+    """Processor seconds of the whole command ``skill-gate verify``, from the start of its process; None: not run."""
+    megabytes: float
+
+
+def timed(root: Path, render: Callable[..., str], *, tries: int, commands: bool) -> Took:
+    """How long an untouched bundle takes; ``commands``: also by the whole command."""
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) / 1e6
-    best = float("inf")
+    walls, processors, whole = [], [], []
     for _ in range(tries):
-        began = time.perf_counter()
+        for remembered in (plots._dots, plots._bars):
+            remembered.cache_clear()  # as in a process that has drawn nothing yet
+        began, begun = time.perf_counter(), time.process_time()
         result = verify_bundle(root, render)
-        best = min(best, time.perf_counter() - began)
+        walls.append(time.perf_counter() - began)
+        processors.append(time.process_time() - begun)
         if result.problems:
             raise RuntimeError(f"the untouched bundle does not verify: {result.problems[0]}")
-    return best, size
+        if not commands:
+            continue
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, str(ENTRYPOINT), "verify", str(root)],
+            check=True,
+            capture_output=True,
+            env=gate_environment(),
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        whole.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return Took(min(walls), min(processors), min(whole, default=None), size)
 
 
 def derived(root: Path, render: Callable[..., str]) -> str:
@@ -245,15 +278,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="tamper-") as place:
         root = small_bundle(Path(place) / "small", 1 if small else 2)
         found = hunt(root, 300 if small else 10_000, render)
+        print("tampers done", file=sys.stderr, flush=True)
         again = resealed(root, 2 if small else 300, render)
         big = large_bundle(Path(place) / "large", 1 if small else 50)
-        seconds, megabytes = timed(big, render, 1 if small else 3)
+        took = timed(big, render, tries=1 if small else 3, commands=not small)
     rows = [[how, str(count), str(found.n // 3)] for how, count in sorted(found.by_how.items())]
     print(table(["one byte", "found and named", "of about"], rows))
     for text in found.missed[:5]:
         print(f"missed: {text}")
     print(table(["sealed anew: file", "found", "of"], [[name, *count] for name, count in again.items()]))
-    print(f"{megabytes:.0f} MB verified in {seconds:.2f} s")
+    whole = "" if took.command is None else f"; the whole command takes {took.command:.2f} s of one"
+    print(f"{took.megabytes:.0f} MB verified in {took.wall:.2f} s, {took.processor:.2f} s of a processor{whole}")
     hits, total = sum(hit for hit, _ in again.values()), sum(count for _, count in again.values())
     figures: list[dict[str, Any]] = [
         share(
@@ -261,19 +296,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             baseline_hits=found.n - found.naive,
         ),
         figure(
-            "tamper", seconds, f"s to verify {megabytes:.0f} MB", n=1, goal=f"<= {SECONDS_GOAL:g} s at 50 MB",
-            ok=seconds <= SECONDS_GOAL,
+            "tamper", took.wall, f"s to verify {took.megabytes:.0f} MB", n=1, goal=f"<= {SECONDS_GOAL:g} s at 50 MB",
+            ok=took.wall <= SECONDS_GOAL,
+        ),
+        figure(
+            "tamper", took.processor, f"processor s to verify {took.megabytes:.0f} MB", n=1,
+            goal=f"<= {SECONDS_GOAL:g} s at 50 MB", ok=took.processor <= SECONDS_GOAL,
         ),
         share("tamper", total - hits, total, "sealed anew and not found (needs a signature)", goal="none", at_most=1.0),
     ]  # fmt: skip
     if not small:
         said = (
-            f"{found.n:,} bytes changed, removed or inserted, one at a time, in a bundle of {megabytes:.0f} MB and a small one: "
-            f"{found.named:,} found with the file named; sizes and JSON alone find {found.naive:,}. "
-            f"{megabytes:.0f} MB are derived anew in {seconds:.2f} s.\n\n"
+            f"{found.n:,} bytes changed, removed or inserted, one at a time, in the bundle of a small session: "
+            f"{found.named:,} found with the file named; sizes and JSON alone find {found.naive:,}. A bundle of "
+            f"{took.megabytes:.0f} MB is derived anew in {took.wall:.2f} s ({took.processor:.2f} s of a processor); the whole "
+            f"command, which loads its libraries first, takes {took.command:.2f} s of a processor.\n\n"
             "Somebody who has the program can seal a bundle anew after the change. What is derived again still tells; what "
             "nothing is derived from (a made file, the name of a model) needs a signature: `skill-gate verify --statement`.\n\n"
-        ).replace(f"in a bundle of {megabytes:.0f} MB and a small one", "in a bundle of a small session")
+        )
         text = said + _trust.markdown_table(
             ["sealed anew, file", "found", "of"], [[name, str(hit), str(count)] for name, (hit, count) in again.items()]
         )

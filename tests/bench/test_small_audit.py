@@ -9,10 +9,11 @@ from tests.bench import null_agents, tamper
 
 def test_the_bench_of_tampers_finds_every_byte_and_a_naive_variant_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert tamper.main(["--small"]) == 0
-    missed, seconds, sealed_anew = json.loads(capsys.readouterr().out.splitlines()[-1])
+    missed, seconds, processor, sealed_anew = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (missed["figure"], missed["n"]) == (0, 300)
     assert missed["baseline"] > 0.05
     assert seconds["unit"].startswith("s to verify")
+    assert processor["figure"] > 0
     assert sealed_anew["n"] == 2
 
 
