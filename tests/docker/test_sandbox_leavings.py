@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -252,6 +254,52 @@ def test_a_call_whose_answer_is_lost_is_not_made_twice(
         assert box.exec(["true"], timeout_s=30).exit_code == 0
     sandbox.close()
     assert left(engine, session_id) == []
+
+
+def test_only_so_many_boxes_are_made_at_a_time_and_apart_from_these_removed(
+    engine: DockerClient, session_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sandbox.md 6: however many runs a session has at the same time, an engine is not flooded with calls that are slow on it."""
+    monkeypatch.setattr("gate.adapters.docker_sandbox.sandbox.LANES", 2)
+    sandbox = DockerSandbox()
+    lock, under_way, most = threading.Lock(), Counter[str](), Counter[str]()
+
+    def counted(api: Any, call: str) -> None:
+        real = getattr(api, call)
+
+        def slowly(*args: Any, **kwargs: Any) -> Any:
+            with lock:
+                under_way[call] += 1
+                most[call] = max(most[call], under_way[call])
+            try:
+                time.sleep(0.2)
+                return real(*args, **kwargs)
+            finally:
+                with lock:
+                    under_way[call] -= 1
+
+        monkeypatch.setattr(api, call, slowly)
+
+    counted(sandbox._engine.api, "create_container")
+    counted(sandbox._engine.hurried, "remove_container")
+    together, codes = threading.Barrier(4), []
+
+    def run() -> None:
+        together.wait(60)
+        with sandbox.open(BoxSpec(session_id=session_id, label="many", image=IMAGE)) as box:
+            together.wait(120)  # all four are open at the same time
+            codes.append(box.exec(["true"], timeout_s=60).exit_code)
+            together.wait(120)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert codes == [0] * 4
+    assert most == {"create_container": 2, "remove_container": 2}
+    assert left(engine, session_id) == []
+    sandbox.close()
 
 
 def test_killing_a_session_ends_a_command_that_runs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,9 @@ _LOOK_AROUND = (
     " df -P -k / 2>/dev/null | sed -n '2s/^[^ ]* *[0-9]* *[0-9]* *\\([0-9]*\\) .*/\\1/p'"
 )
 _LEAST_DISK = 256 * 1_048_576
+LANES = max(8, 2 * (os.cpu_count() or 1))
+"""Sandboxes that are made at the same time, and apart from these, that are removed: an engine on two cores does most with about
+eight (sandbox.md 6). Apart, so that what waits to be made never keeps the engine's room from being freed."""
 
 
 class DockerSandbox:
@@ -57,6 +61,7 @@ class DockerSandbox:
         self._unfit: dict[str, SandboxError] = {}
         self._cancelled: set[str] = set()
         self._left_behind: list[str] = []
+        self._making, self._leaving = threading.BoundedSemaphore(LANES), threading.BoundedSemaphore(LANES)
 
     def close(self) -> None:
         """Close the connections."""
@@ -143,18 +148,19 @@ class DockerSandbox:
         if unfit is not None:
             raise SandboxError(unfit.message, remedy=unfit.remedy)
         with self._removing(names):
-            image_id = self._create(
-                names,
-                spec.image,
-                ["sleep", str(spec.fuse_s)],
-                uid=KEEPER_UID,
-                home=HOME,
-                limits=limits,
-                labels=labels,
-                keep_log=True,
-                programs=spec.programs,
-            )
-            self._start(names, spec.session_id)
+            with self._making:
+                image_id = self._create(
+                    names,
+                    spec.image,
+                    ["sleep", str(spec.fuse_s)],
+                    uid=KEEPER_UID,
+                    home=HOME,
+                    limits=limits,
+                    labels=labels,
+                    keep_log=True,
+                    programs=spec.programs,
+                )
+                self._start(names, spec.session_id)
             box = DockerBox(
                 self._engine,
                 spec,
@@ -184,7 +190,8 @@ class DockerSandbox:
             )
 
     def _discard(self, names: Names) -> list[str]:
-        problems = leavings.discard(self._engine, names)
+        with self._leaving:
+            problems = leavings.discard(self._engine, names)
         with self._lock:
             self._left_behind += problems
         return problems
@@ -316,22 +323,24 @@ class DockerSandbox:
         labels = creation.labels_for(spec.session_id, spec.label, names, expires)
         command = ["/bin/sh", "-c", _WAIT_FOR_GO, "sh", *spec.argv]
         with self._removing(names):
-            self._create(
-                names,
-                spec.image,
-                command,
-                uid=TOOL_UID,
-                home=TMP,
-                limits=limits,
-                labels=labels,
-                keep_log=False,
-                second=ORACLE if spec.oracle_files else SKILLS,
-            )
+            with self._making:
+                self._create(
+                    names,
+                    spec.image,
+                    command,
+                    uid=TOOL_UID,
+                    home=TMP,
+                    limits=limits,
+                    labels=labels,
+                    keep_log=False,
+                    second=ORACLE if spec.oracle_files else SKILLS,
+                )
             demux = streams.Demux(spec.output_cap_bytes)
             query = "stream=1&stdout=1&stderr=1"
             sock, early = self._engine.hijack(f"/containers/{names.container}/attach?{query}", {})
             with sock:
-                self._start(names, spec.session_id)
+                with self._making:
+                    self._start(names, spec.session_id)
                 self._put_once(names, spec)
                 end = streams.pump(
                     sock,
