@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -66,3 +68,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def last_line(figures: Sequence[dict[str, Any]]) -> str:
     """The line that machines read."""
     return json.dumps(figures[0] if len(figures) == 1 else list(figures), ensure_ascii=False)
+
+
+def going(bench: str, text: str) -> None:
+    """How far a bench is, for whoever waits: on standard error, where no figure is."""
+    print(f"{time.strftime('%H:%M:%S')} {bench}: {text}", file=sys.stderr, flush=True)

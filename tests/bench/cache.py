@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from gate.cli import main as run_command
 from gate.wiring import bind
-from tests.bench._figures import figure, last_line, table
+from tests.bench._figures import figure, going, last_line, table
 from tests.bench.cost import CASES, TYPES, agent, repository
 from tests.fakes.sandbox import ScriptedSandbox
 from tests.scripted.generic import scenario
@@ -55,6 +55,7 @@ def pushes(kind: str, cases: Sequence[str], *, keep: bool) -> tuple[Paid, Paid, 
 
 
 def _push(folder: Path, repository_folder: Path, server: ScriptedServer, number: int, *, keep: bool) -> Paid:
+    going(NAME, f"push {number} of 3, {'with' if keep else 'without'} a cache")
     out = folder / f"bundle-{number}"
     before = len(server.requests)
     with ScriptedSandbox(shell()) as sandbox:

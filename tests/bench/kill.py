@@ -36,7 +36,7 @@ import docker
 from gate.adapters.docker_sandbox import DockerSandbox
 from gate.evidence.seal import check_bundle, check_folder
 from gate.llm.journal import JOURNAL
-from tests.bench._figures import figure, last_line, table
+from tests.bench._figures import figure, going, last_line, table
 from tests.bench._forked import KEY, Forks
 from tests.bench._performance import write_table
 from tests.docker.test_stories import a_repository, models
@@ -168,6 +168,7 @@ def kill_on_docker(times: int, draw: random.Random, count: Count, *, by_requests
         run_gate(*docker_session(folder, folder / "whole", server), ANTHROPIC_API_KEY=KEY)
         length, needed = time.monotonic() - began, asked.since()
         for number in range(times):
+            going(NAME, f"session {number + 1} of {times} on the engine")
             out = folder / "out"
             shutil.rmtree(out, ignore_errors=True)
             moment = 0.4 + length * (number + draw.random()) / times
@@ -288,7 +289,7 @@ class Stage:
     def merge(self, folders: Sequence[Path], out: Path, kill_after: float | None = None) -> bool:
         """A merge, as ``run``."""
         plan = ("--plan", str(self.folder / "plan.json"), "--out", str(out))
-        return self._command(("merge", *map(str, folders), *plan), kill_after)
+        return self._command(("merge", *map(str, folders), *plan, "--no-cache"), kill_after)
 
     def _command(self, arguments: Sequence[str], kill_after: float | None = None) -> bool:
         code = self.forks.run(arguments, self.log, kill_after=kill_after)
@@ -320,6 +321,7 @@ def _kill_runs(stage: Stage, times: int, asked: Asked, draw: random.Random, coun
     asked.since()
     every = NAIVE_EVERY if times >= NAIVE_EVERY * 10 else 1
     for number in range(times):
+        going(NAME, f"session {number + 1} of {times} in memory")
         out = stage.folder / f"out-{number}"
         if stage.run(out, kill_after=length * (number + draw.random()) / times):
             count.ended_before += 1
@@ -345,6 +347,7 @@ def _kill_merges(stage: Stage, times: int, draw: random.Random, count: Count) ->
     folders, whole = stage.shards(), stage.folder / "merged"
     length = _length(stage.merge, folders, whole)
     for number in range(times):
+        going(NAME, f"merge {number + 1} of {times}")
         out = stage.folder / f"merged-{number}"
         if stage.merge(folders, out, kill_after=length * (number + draw.random()) / times):
             count.ended_before += 1

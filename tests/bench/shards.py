@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from gate.cli import main as run_command
 from gate.wiring import bind
-from tests.bench._figures import figure, last_line, share, table
+from tests.bench._figures import figure, going, last_line, share, table
 from tests.bench._performance import write_table
 from tests.bench.cost import agent, repository
 from tests.fakes.sandbox import ScriptedSandbox
@@ -102,6 +102,7 @@ class Stage:
 
     def whole(self) -> Path:
         """The session in one piece."""
+        going(NAME, "the session in one piece")
         out = self.folder / "whole"
         self.command("run", *self.session, "--out", str(out), "--no-cache")
         return out
@@ -110,6 +111,7 @@ class Stage:
         """The session in ``count`` shards, merged."""
         longest, folders = 0.0, []
         for number in range(1, count + 1):
+            going(NAME, f"shard {number} of {count}")
             out = self.folder / f"shard-{number}-of-{count}"
             arguments = ("--plan", str(self.plan), "--shard", f"{number}/{count}", "--out", str(out))
             longest = max(longest, self.command("run", *arguments, "--jobs", str(JOBS), "--no-cache"))
@@ -121,7 +123,7 @@ class Stage:
     def merge(self, folders: Iterable[Path], out: Path) -> float:
         """Merge; wall time in seconds."""
         parts = tuple(map(str, folders))
-        return self.command("merge", *parts, "--plan", str(self.plan), "--out", str(out), may_fail=True)
+        return self.command("merge", *parts, "--plan", str(self.plan), "--out", str(out), "--no-cache", may_fail=True)
 
 
 def state(bundle: Path) -> str:
@@ -158,6 +160,7 @@ def spoiled(stage: Stage, cut: Cut) -> tuple[list[str], int]:
     """States of merges with one shard lost or one byte changed, and how many of them the naive merge lets pass."""
     states, naive = [], 0
     for index, folder in enumerate(cut.folders):
+        going(NAME, f"shard {index + 1} of {len(cut.folders)} left out, then changed")
         left = [other for other in cut.folders if other != folder]
         changed = stage.folder / f"changed-{index}"
         shutil.copytree(folder, changed)
