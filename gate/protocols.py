@@ -5,40 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from gate.domain.chat import ChatReply, ChatRequest, TokenUsage, ToolSpec
-from gate.domain.findings import Finding
-from gate.domain.forge import (
-    ChangedFiles,
-    CheckOutput,
-    CheckRun,
-    Comment,
-    CommentWrite,
-    CommitStatus,
-    Conclusion,
-    Permission,
-    PullRequest,
-    Tree,
-)
-from gate.domain.gateway import Asked, Dialect, Exchange, McpCall
-from gate.domain.handover import Handed, Progressed
-from gate.domain.mcp import McpListing, McpResult
-from gate.domain.report import State
-from gate.domain.sandbox import (
-    BoxFacts,
-    BoxSpec,
-    Collected,
-    Examined,
-    ExecResult,
-    OneShotResult,
-    OneShotSpec,
-    ProgramFile,
-    PutFile,
-    ReapReport,
-    SandboxFacts,
-)
-from gate.domain.skill import SkillFile
+if TYPE_CHECKING:
+    from gate.domain.chat import ChatReply, ChatRequest, TokenUsage, ToolSpec
+    from gate.domain.findings import Finding
+    from gate.domain.forge import (
+        ChangedFiles,
+        CheckOutput,
+        CheckRun,
+        Comment,
+        CommentWrite,
+        CommitStatus,
+        Conclusion,
+        Permission,
+        PullRequest,
+        Tree,
+    )
+    from gate.domain.gateway import Asked, Dialect, Exchange, McpCall
+    from gate.domain.handover import Handed, Progressed
+    from gate.domain.mcp import McpListing, McpResult
+    from gate.domain.report import State
+    from gate.domain.sandbox import (
+        BoxFacts,
+        BoxSpec,
+        Collected,
+        Examined,
+        ExecResult,
+        OneShotResult,
+        OneShotSpec,
+        ProgramFile,
+        PutFile,
+        ReapReport,
+        SandboxFacts,
+    )
+    from gate.domain.skill import SkillFile
 
 
 class Channel(Protocol):

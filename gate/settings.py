@@ -81,11 +81,16 @@ class Thresholds(Value):
     """Share of expectations that must have been graded, else the skill is `error`."""
 
 
+CALLS_PER_SKILL = 600
+"""What a skill may ask of models at least, where the policy gives no number of its own."""
+
+
 class Caps(Value):
     """What a session may spend; all visible in the report."""
 
-    model_calls_per_skill: int = Field(default=600, ge=1)
-    """Calls of all roles together, retries among them."""
+    model_calls_per_skill: int | None = Field(default=None, ge=1)
+    """Calls of all roles together, retries among them. Not said: 600, or, where that is more, what its cases may need
+    (each filled and confirmed, every turn taken, every question to a judge asked twice)."""
     usd_per_skill: float = Field(default=2.0, gt=0)
     """US dollars, where prices are known."""
     usd_per_session: float = Field(default=10.0, gt=0)

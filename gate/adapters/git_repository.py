@@ -22,13 +22,14 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from gate.domain.base import sha256_hex
 from gate.domain.findings import Finding
 from gate.domain.skill import SUBMODULE, SkillFile
 from gate.errors import NoCommonHistoryError, RepositoryError
 
+K = TypeVar("K")
 TIMEOUT_S = 120.0
 """For one git command; the slowest seen on 100,000 files took under two seconds."""
 RENAME_LIMIT = 1000
@@ -163,6 +164,8 @@ class GitRepository:
         self._deepen_allowed = deepen
         self._fetch_from = tuple(fetch_from)
         self._listings: dict[str, Listing] = {}
+        self._parts: dict[tuple[str, str], Listing] = {}
+        """Of commits that are not listed whole: by commit and folder."""
         self._why_not_deeper = ""
         self.location = str(path)
         self._commits: set[str] = set()
@@ -173,7 +176,8 @@ class GitRepository:
             raise RepositoryError(f"{path} is not a folder.", remedy="Name the folder of a Git repository.")
         self.root = _root(given.resolve())
         """Its outermost folder: every path is relative to it."""
-        answer = self._git("rev-parse", "--git-dir", check=False)
+        answer = self._git("rev-parse", "--is-inside-work-tree", check=False)
+        self._has_files = answer.stdout.strip() == b"true"
         if answer.returncode != 0:
             raise RepositoryError(
                 f"{path} is not a Git repository that git can read: {_last_line(answer.stderr)}",
@@ -263,8 +267,7 @@ class GitRepository:
         elif found in self._listings:
             entries = self._listings[found].under(folder)
         else:
-            # A file of that name is listed too, and is not below the folder.
-            entries = Listing(self._git("ls-tree", "-r", "-z", "--full-tree", found, "--", folder).stdout).under(folder)
+            entries = self._part(found, folder).under(folder)
         return sorted(entries)
 
     def paths(self, commit: str) -> Mapping[str, tuple[str, str]]:
@@ -292,9 +295,15 @@ class GitRepository:
                 self._git("ls-tree", "-r", "-z", "--full-tree", found, output=output)
                 output.seek(0)
                 listing = Listing(output.read())
-            for old in list(self._listings)[: max(0, len(self._listings) + 1 - KEPT_LISTINGS)]:
-                self._listings.pop(old, None)
-            self._listings[found] = listing
+            _keep(self._listings, found, listing)
+        return listing
+
+    def _part(self, commit: str, folder: str) -> Listing:
+        """What is below a folder; a file of that name is listed too, and is not below it."""
+        listing = self._parts.get((commit, folder))
+        if listing is None:
+            listing = Listing(self._git("ls-tree", "-r", "-z", "--full-tree", commit, "--", folder).stdout)
+            _keep(self._parts, (commit, folder), listing)
         return listing
 
     def blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
@@ -385,13 +394,17 @@ class GitRepository:
 
         ``under``: only those in these folders (none: all); git then looks at no other file.
         """
-        if self._git("rev-parse", "--is-inside-work-tree", check=False).stdout.strip() != b"true":
-            return False
-        if not self._commit("HEAD"):
+        if not self._has_files:
             return False
         folders = [] if "." in under else list(under)
         # Two commands: one that compares HEAD with the files themselves would run the filters that are configured for them.
-        staged = self._git("diff-index", "--cached", "--raw", "-z", "--ignore-submodules=all", "HEAD", "--", *folders)
+        staged = self._git(
+            "diff-index", "--cached", "--raw", "-z", "--ignore-submodules=all", "HEAD", "--", *folders, check=False
+        )
+        if staged.returncode != 0:
+            if not self._commit("HEAD"):
+                return False  # nothing is committed yet
+            raise self._failed("diff-index", staged)
         if staged.stdout:
             return True
         changed = self._git("diff-files", "--raw", "-z", "--no-abbrev", "--ignore-submodules=all", "--", *folders)
@@ -607,6 +620,13 @@ def _pieces(stream: IO[bytes], size: int, location: str) -> Iterator[bytes]:
             )
         left -= len(piece)
         yield piece
+
+
+def _keep(kept: dict[K, Listing], key: K, listing: Listing) -> None:
+    """Keep a listing beside the latest others."""
+    for old in list(kept)[: max(0, len(kept) + 1 - KEPT_LISTINGS)]:
+        kept.pop(old, None)
+    kept[key] = listing
 
 
 def _path(data: bytes) -> str:

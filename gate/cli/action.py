@@ -271,6 +271,11 @@ class _Action:
             self._app.texts.speak(policy.language)
         # What holds where the policy does not say it: releases and audits begin stricter than a pull request.
         mode = policy.mode or target.mode or Mode.STANDARD
+        if mode is Mode.REGRESSION and target.is_default:
+            mode = target.mode or Mode.STANDARD  # what is recorded here is what ``regression`` holds others against
+            self._app.say(
+                f"mode {mode.value} in place of the policy's regression: the default branch makes the baseline"
+            )
         enforce = policy.enforce or target.enforce or Enforce.STANDARD
         findings = (*commits.findings, *not_inputs(self._app.environ, workflow=self._runner.workflow_path))
         if not target.may_loosen:
@@ -486,7 +491,7 @@ def _cache(runner: Runner, inputs: ActionInputs, environ: Mapping[str, str], tar
         return None
     if target.number is not None:
         scope = f"pull/{target.number}"
-    elif not target.base_ref:  # an audit of the default branch, or a push to it: what a release can count on
+    elif target.is_default:  # an audit of it, or a push to it: what a release can count on
         scope = DEFAULT_SCOPE
     else:
         scope = f"ref/{environ.get('GITHUB_REF', '')}"

@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from gate.domain.chat import Role
-from gate.domain.findings import Finding
-from gate.domain.forge import CheckOutput, Conclusion
-from gate.domain.report import GateReport, Language, State
-from gate.domain.seeding import SessionSeed
 from gate.errors import ConfigurationError
-from gate.llm.ledger import Ledger
-from gate.llm.roles import Models
-from gate.protocols import Clock, Forge, GateService, McpReach, Repository, Sandbox
-from gate.settings import ModelChoice, Settings
+from gate.settings import ModelChoice
 
 if TYPE_CHECKING:
+    from gate.domain.findings import Finding
+    from gate.domain.forge import CheckOutput, Conclusion
+    from gate.domain.report import GateReport, Language, State
+    from gate.domain.seeding import SessionSeed
     from gate.execution.harnesses.install import AgentSource
+    from gate.llm.ledger import Ledger
+    from gate.llm.roles import Models
+    from gate.protocols import Clock, Forge, GateService, McpReach, Repository, Sandbox
+    from gate.settings import Settings
 
 
 class BoundModels(NamedTuple):

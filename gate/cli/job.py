@@ -77,6 +77,11 @@ class Target:
     real_refused: str = ""
     """Why no run may reach a real MCP server, as a clause; empty: the policy decides."""
 
+    @property
+    def is_default(self) -> bool:
+        """Whether the default branch itself is judged, in an audit or after a push: what others are held against later."""
+        return self.number is None and not self.base_ref
+
 
 @dataclass(frozen=True)
 class Commits:

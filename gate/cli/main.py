@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 
 import click
 
 from gate import __version__
-from gate.cli.action import action
 from gate.cli.app import App
-from gate.cli.attest import attest
-from gate.cli.cache import cache
-from gate.cli.calibrate import calibrate
-from gate.cli.check import check
-from gate.cli.doctor import doctor
 from gate.cli.failures import DEBUG, EXIT_CANCELLED, EXIT_CONFIGURATION, explain
-from gate.cli.init import init
-from gate.cli.lock import lock
-from gate.cli.merge import merge
-from gate.cli.mutate import mutate
-from gate.cli.plan import plan
-from gate.cli.report import report
-from gate.cli.run import run
-from gate.cli.serve import serve, token, worker
-from gate.cli.verify import verify
+
+_MODULES = {
+    "run": "run",
+    "plan": "plan",
+    "merge": "merge",
+    "check": "check",
+    "verify": "verify",
+    "attest": "attest",
+    "lock": "lock",
+    "report": "report",
+    "serve": "serve",
+    "worker": "serve",
+    "token": "serve",
+    "action": "action",
+    "calibrate": "calibrate",
+    "mutate": "mutate",
+    "cache": "cache",
+    "doctor": "doctor",
+    "init": "init",
+}
+"""Command -> the module beside this one that holds it under its own name."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """The commands, each imported when it is called: a start pays for one of them, and help for all."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _MODULES.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"gate.cli.{module}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            # click knows of no command that is not imported yet, so it could name none that is meant.
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_MODULES, ctx=ctx) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="skill-gate")
 @click.option("--debug", is_flag=True, help="Print the traceback where the gate itself fails.")
 def group(debug: bool) -> None:
@@ -37,28 +67,6 @@ def group(debug: bool) -> None:
     judged.
     """
     DEBUG.set(debug)
-
-
-for command in (
-    run,
-    plan,
-    merge,
-    check,
-    verify,
-    attest,
-    lock,
-    report,
-    serve,
-    worker,
-    token,
-    action,
-    calibrate,
-    mutate,
-    cache,
-    doctor,
-    init,
-):
-    group.add_command(command)
 
 
 def main(app: App, arguments: Sequence[str]) -> int:

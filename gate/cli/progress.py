@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gate.cli.terminal import fitted
 from gate.domain.plan import Arm
 from gate.llm.ledger import Spend
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-COMPLETED = "completed"
+COMPLETED, CANCELLED = "completed", "cancelled"
 _SECONDS, _CALLS = 10, 5
 """Before so much has been seen, nobody can say how long the rest takes."""
 
@@ -94,14 +95,21 @@ class LiveProgress(PlainProgress):
         self._arms: Counter[str] = Counter()
         self._unusual = 0
 
+    def say(self, text: str) -> None:
+        """As many lines as it takes."""
+        with self._lock:
+            for line in fitted(text, self._console.width):
+                self._say(line)
+
     def run_done(self, label: str, outcome: str) -> None:
-        """Counts a run; only one that did not simply complete gets a line."""
+        """Counts a run; only one that did not simply complete gets a line, and none that somebody has just stopped."""
         with self._lock:
             self._done += 1
             self._arms[label.rpartition("/")[2]] += 1
             if not outcome.startswith(COMPLETED):
                 self._unusual += 1
-                self._say(f"{label}: {outcome}")
+                if not outcome.startswith(CANCELLED):
+                    self._say(f"{label}: {outcome}")
             if self._what == RUNS:
                 self._step += 1
 

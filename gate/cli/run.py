@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,8 @@ def run(
     from gate.cli.sharding import run_part
     from gate.errors import ConfigurationError
 
-    app = replace(app, quiet=quiet)
+    # One command, one look at each repository: what git said of a commit is not asked again.
+    app = replace(app, quiet=quiet, open_repository=functools.cache(app.open_repository))
     cache = cache_settings(app, folder=cache_folder, no_cache=no_cache)
     if (plan is None) != (shard is None):
         raise ConfigurationError("--plan and --shard go together.", remedy="Give both, or neither.")

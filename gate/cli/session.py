@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,8 @@ from pydantic import ValidationError
 from gate.cli.app import App
 from gate.cli.own_key import own_key
 from gate.cli.progress import progress_of
-from gate.cli.terminal import visible
+from gate.cli.terminal import fitted, visible
+from gate.domain.numbers import counted
 from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport, Language
 from gate.domain.seeding import SessionSeed
@@ -222,7 +224,7 @@ def _known_secrets(app: App, secret: str | None) -> dict[str, str]:
     return {**app.secrets, **own}
 
 
-def _open_cache(
+def open_cache(
     settings: Settings, today: str, secret: str | None, why: str | None
 ) -> tuple[Cache | None, tuple[str, ...]]:
     """The session's cache, and a note where one is wanted that cannot be had: no key, no MAC, no reuse (DESIGN.md 3)."""
@@ -294,7 +296,7 @@ def _world_in(
     seed = SessionSeed(settings.seed or app.random_hex(32))
     journal = Journal(out, seed, clock.today_iso(), secret) if settings.models and secret is not None else None
     bound = app.bind_models(settings, seed, clock.today_iso()) if settings.models else None
-    cache, notes = _open_cache(settings, clock.today_iso(), secret, why)
+    cache, notes = open_cache(settings, clock.today_iso(), secret, why)
     if session is not None and cache is not None and session["judging_seed"] not in (None, cache.judging_seed):
         cache = None
     ledger = app.make_ledger(settings, clock.today_iso())
@@ -355,10 +357,8 @@ def _say_kept(app: App, journal: Journal | None, out: Path) -> None:
         app.say(f"Nothing is kept: without a key nobody could say who wrote what lies in {out}.")
         return
     runs, replies = journal.kept
-    app.say(
-        f"Kept in {out}: {runs} finished runs and {replies} replies of models. Give the same command again to go on; nothing"
-        " of this is paid for twice."
-    )
+    app.say(f"Kept in {out}: {counted(runs, 'finished run')} and {counted(replies, 'reply', 'replies')} of models.")
+    app.say("Give the same command again to go on; nothing of this is paid for twice.")
 
 
 def run_session(app: App, settings: Settings) -> GateReport:
@@ -383,13 +383,18 @@ def report_session(app: App, report: GateReport, out: Path, *, as_json: bool) ->
 
     if as_json:
         click.echo((out / "report.json").read_text(encoding="utf-8"), nl=False)
+
+    def say(text: str) -> None:
+        for line in fitted(text, shutil.get_terminal_size().columns) if app.interactive else [text]:
+            app.say(line)
+
     app.say("")
-    app.say(visible(report.headline))
+    say(visible(report.headline))
     for finding in report.session_findings:
-        app.say(f"  note: {visible(finding.message)}")
+        say(f"  note: {visible(finding.message)}")
     for skill in report.skills:
         why = f": {visible(skill.reasons[0])[:400]}" if skill.reasons else ""
-        app.say(f"  {visible(skill.path)}: {skill.verdict.value}{why}")
+        say(f"  {visible(skill.path)}: {skill.verdict.value}{why}")
     for line in report.what_to_do:
-        app.say(f"  {visible(line)}")
-    app.say(f"bundle: {out}   comment: {out / 'report.md'}   page: {out / 'report.html'}")
+        say(f"  {visible(line)}")
+    say(f"bundle: {out}   comment: {out / 'report.md'}   page: {out / 'report.html'}")

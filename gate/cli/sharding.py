@@ -7,12 +7,13 @@ import hmac
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from pydantic import ValidationError
 
 from gate.cli.app import App
-from gate.cli.session import alone_in, cache_secret, check_out, finish_session, open_world
+from gate.cli.session import alone_in, cache_secret, check_out, finish_session, open_cache, open_world
 from gate.cli.terminal import visible
 from gate.domain.base import pretty_json
 from gate.domain.numbers import counted
@@ -21,7 +22,7 @@ from gate.domain.report import GateReport
 from gate.errors import ConfigurationError
 from gate.evidence.assemble import contract_file
 from gate.evidence.bundle import parse_value
-from gate.evidence.cache import derive_key
+from gate.evidence.cache import Cache, derive_key
 from gate.evidence.files import write_atomic
 from gate.evidence.merge import SHARD
 from gate.evidence.seal import seal_bundle
@@ -67,12 +68,7 @@ def run_part(
     plan, shard = _read_plan(app, file), parse_shard(text)
     check_out(out)
     here = {"out": str(out), "jobs": jobs, "cache": cache, **({"agent": agent} if agent else {})}
-    try:
-        settings = Settings.model_validate({**plan.settings, **here})
-    except ValidationError as error:
-        raise ConfigurationError(
-            f"{file} was made by another version of the gate: {error.errors()[0]['msg']}."
-        ) from None
+    settings = _settings_of(file, plan, here)
     with open_world(app, settings, session=plan.session) as (own, world):
         facts = run_shard(own, world, plan, shard, attempt=_attempt(app))
         about = {"session_id": plan.plan.session_id, "shard": str(shard)}
@@ -85,8 +81,20 @@ def run_part(
     return 0
 
 
-def merge_parts(app: App, file: Path, folders: Sequence[Path], out: Path) -> GateReport:
-    """Merge shards into one bundle with report and pages."""
+def _settings_of(file: Path, plan: SessionPlan, here: dict[str, Any]) -> Settings:
+    """The plan's settings with what ``here``, this machine, has. Raises ConfigurationError."""
+    try:
+        return Settings.model_validate({**plan.settings, **here})
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"{file} was made by another version of the gate: {error.errors()[0]['msg']}."
+        ) from None
+
+
+def merge_parts(
+    app: App, file: Path, folders: Sequence[Path], out: Path, *, cache: CacheSettings | None = None
+) -> GateReport:
+    """Merge shards into one bundle with report and pages. ``cache``: where the history goes; None: nowhere."""
     plan = _read_plan(app, file)
     counts = {count for folder in folders if (count := _count(folder)) is not None}
     if len(counts) != 1:
@@ -99,9 +107,22 @@ def merge_parts(app: App, file: Path, folders: Sequence[Path], out: Path) -> Gat
     check_out(out)
     _refuse_overlap(out, [file, *folders])
     with alone_in(out):
-        report = merge(plan, folders, counts.pop(), out, _key(app))
+        kept = _history_in(app, file, plan, out, cache)
+        report = merge(plan, folders, counts.pop(), out, _key(app), cache=kept, say=app.say)
         finish_session(app, report, out)
     return report
+
+
+def _history_in(app: App, file: Path, plan: SessionPlan, out: Path, cache: CacheSettings | None) -> Cache | None:
+    """The cache that holds the histories of a merged session. Never by a key of this person's own: what is remembered must
+    come from shards that a given key vouches for."""
+    settings = _settings_of(file, plan, {"out": str(out), "cache": cache})
+    found, unkeyed = open_cache(settings, plan.plan.run_date, cache_secret(app), None)
+    if unkeyed:
+        app.say(
+            "nothing is added to the history: without a provider's key or a cache key nobody can say who made the shards"
+        )
+    return found
 
 
 def _refuse_overlap(out: Path, given: Sequence[Path]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 
 def visible(text: str) -> str:
     """One line that steers nothing: control, direction and line-break characters are shown as escapes.
@@ -13,3 +15,13 @@ def visible(text: str) -> str:
     shown = shown.replace("##[", "#\\x23[")
     stripped = shown.lstrip()
     return shown if not stripped.startswith("::") else shown.replace("::", ":\\x3a", 1)
+
+
+def fitted(text: str, width: int) -> list[str]:
+    """One line as those that a terminal of ``width`` columns has room for: broken between words, never inside one, the further
+    ones set in. A line that cannot be broken stays as it is."""
+    indent = " " * (len(text) - len(text.lstrip()))
+    further = f"{indent}    "
+    return textwrap.wrap(
+        text, max(width, 20), subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    ) or [text]

@@ -15,9 +15,14 @@ Json = Any
 
 
 class Value(BaseModel):
-    """A frozen value. Unknown fields are errors; equal contents are equal values."""
+    """A frozen value. Unknown fields are errors; equal contents are equal values.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+    What checks a kind's fields is built when the first value of the kind is made: most sessions make few of the kinds.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64", defer_build=True
+    )
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form (``mode="json"``): what goes into a bundle file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gate.domain.base import Value
 from gate.domain.findings import Finding
 from gate.domain.manifest import ManifestStatus
@@ -41,8 +43,11 @@ class SkillIntake(Value):
         return any(item.blocks for item in self.findings)
 
 
-class Intake(Value):
-    """Everything read for one session."""
+@dataclass(frozen=True)
+class Intake:
+    """Everything read for one session. It is handed on and never written, so nothing has to be built that checks it: of a
+    change that touches no skill that would be the largest part.
+    """
 
     base_commit: str | None
     """The merge base: what head is compared with. None: nothing to compare with, every skill counts as new."""

@@ -33,11 +33,11 @@ from gate.domain.skill import (
 from gate.intake.body import PROGRAMS
 from gate.intake.mentions import Mentions
 from gate.intake.notes import Notes, joined, short, shown
+from gate.intake.outside import ENDS, Outside, candidates, changed_elsewhere
 from gate.intake.shipped import Holdings, shipped
 from gate.intake.skill import is_skill_md, name_of
 from gate.intake.sources import CommitTree
-from gate.intake.suite import is_suite_file
-from gate.intake.suite.outside import ENDS, Outside, candidates, changed_elsewhere
+from gate.intake.suite_places import is_suite_file
 from gate.protocols import Repository
 
 RENAME_SHARE = 0.5

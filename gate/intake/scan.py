@@ -19,7 +19,7 @@ from gate.domain.skill import EXECUTABLE, JUDGING_FOLDERS, PROGRAM_SUFFIXES, Ski
 from gate.evidence.suspicious import hits, lines_with, lowered
 from gate.intake.mentions import Mentions
 from gate.intake.notes import Notes, joined, short
-from gate.intake.suite import is_suite_file
+from gate.intake.suite_places import is_suite_file
 from gate.settings import Suppression, matches
 
 MAX_FILE_BYTES = 32_000_000

@@ -8,7 +8,7 @@ from collections import Counter
 from gate.domain.manifest import ManifestState
 from gate.domain.skill import JUDGING_FOLDERS, SUBMODULE, SYMLINK, Skill, SkillFile
 from gate.intake.notes import joined
-from gate.intake.suite import is_suite_file
+from gate.intake.suite_places import is_suite_file
 from gate.intake.tree import CheckedSkill
 
 _SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".ps1", ".pl", ".php", ".go", ".r", ".lua")

@@ -17,13 +17,13 @@ from gate.intake.body import check_body, facts_of
 from gate.intake.changes import Folders, folders_in, owner_of
 from gate.intake.manifests import read_manifests
 from gate.intake.notes import Notes, joined, shown
+from gate.intake.outside import Outside
 from gate.intake.preflight import preflight_facts
 from gate.intake.profiles import Profile, profile_findings
 from gate.intake.skill import parse_skill, read_front
 from gate.intake.sources import CommitTree, FolderTree, Tree
 from gate.intake.suite import read_evals
 from gate.intake.suite.orphans import orphans as ownerless
-from gate.intake.suite.outside import Outside
 
 
 class CheckedSkill(Value):

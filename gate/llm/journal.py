@@ -142,14 +142,15 @@ class Journal:
     def put_aside(self) -> int:
         """Take every sealed run out of the bundle until it is asked for, so that the session finds no file of later.
 
-        A layer that looks at all runs of a case must not see one that it has yet to ask for. Returns how many there are.
+        A layer that looks at all runs of a case must not see one that it has yet to ask for. Returns how many there are that
+        this session has written down; what the stop itself has cut off is none.
         """
         for seal in sorted(self._out.glob(f"skills/*/*/*/*/{SEAL}")):
             place = self._root / _RUNS / seal.parent.relative_to(self._out)
             shutil.rmtree(place, ignore_errors=True)
             place.parent.mkdir(parents=True, exist_ok=True)
             seal.parent.rename(place)
-        self._runs = len(list((self._root / _RUNS).glob(f"skills/*/*/*/*/{SEAL}")))
+        self._runs = sum(1 for _ in self._kept.values("sealed", _Sealed))
         return self._runs
 
     def made(self, facts: str, seal: str, label: str) -> None:

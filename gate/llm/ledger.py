@@ -18,7 +18,7 @@ from gate.domain.plan import CaseShare
 from gate.domain.report import CaseUse, ModelUse
 from gate.errors import BudgetError, ModelError
 from gate.protocols import ChatModel
-from gate.settings import Caps
+from gate.settings import CALLS_PER_SKILL, Caps
 
 Price = Callable[[str, TokenUsage], float | None]
 """Model name (``provider:model``) and tokens -> US dollars, or None where the price is not known."""
@@ -367,11 +367,12 @@ class Ledger:
         caps, skill, case = self._caps, skill_of(label), case_of(label)
         if (share := self._shares.get(case)) is not None:
             self._check_share(case, share)
-        calls = self._sum(skill).counted + self._reserved_of(skill)
-        if calls >= caps.model_calls_per_skill:
+        calls, said = self._sum(skill).counted + self._reserved_of(skill), caps.model_calls_per_skill
+        most = CALLS_PER_SKILL if said is None else said
+        # Where no number is said, a skill whose cases have shares may make as many as these are, be it more.
+        if calls >= most and (share is None or said is not None):
             raise BudgetError(
-                f"{skill} has made {calls} model calls and may make {caps.model_calls_per_skill}; "
-                "the next call was not made.",
+                f"{skill} has made {calls} model calls and may make {most}; the next call was not made.",
                 remedy="Raise caps.model_calls_per_skill in the policy, or run fewer cases or a smaller mode.",
             )
         feared = self._feared(skill)
@@ -394,9 +395,10 @@ class Ledger:
         caps, spent = self._caps, self._sum(case)
         calls = spent.counted + self._reserved.get(case, 0)
         if calls >= share.model_calls:
+            said = caps.model_calls_per_skill
+            whole = "those" if said is None else f"the {said}"  # no sum: a shard sees the shares of its own cases only
             raise BudgetError(
-                f"{case} has made {calls} model calls, its share of the {caps.model_calls_per_skill} of its skill; "
-                "the next call was not made.",
+                f"{case} has made {calls} model calls, its share of {whole} of its skill; the next call was not made.",
                 remedy="Raise caps.model_calls_per_skill in the policy, or run fewer cases or a smaller mode.",
             )
         # The next call may well cost as much as the dearest: shares of many cases must not each be overdrawn by one.

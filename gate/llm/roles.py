@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gate.domain.chat import Role
-from gate.protocols import ChatModel
+
+if TYPE_CHECKING:
+    from gate.protocols import ChatModel
 
 
 class Models:

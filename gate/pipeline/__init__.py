@@ -1,4 +1,4 @@
-"""Every stage in order, and the one loop. ``sessions`` is the table of contents of the program; it ends at a GateReport."""
+"""Every stage in order, and the one loop (``measuring``). ``sessions`` is the table of contents; it ends at a GateReport."""
 
 from gate.pipeline.deciding import decide, decided
 from gate.pipeline.past import history_with, read_past

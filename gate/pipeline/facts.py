@@ -15,6 +15,7 @@ from gate.evidence.assemble import (
     skill_file,
 )
 from gate.evidence.bundle import Bundle
+from gate.evidence.cache import Cache
 from gate.evidence.redact import Redactor
 from gate.pipeline.world import Trouble, World, redacted
 from gate.settings import Settings
@@ -110,7 +111,7 @@ def write_facts(bundle: Bundle, redactor: Redactor, plan: Plan, trouble: Trouble
     bundle.write("usage.json", redactor.json(session))
 
 
-def cache_findings(world: World) -> list[Finding]:
+def cache_findings(cache: Cache | None) -> list[Finding]:
     """Kept entries that come from elsewhere, each named: somebody put them there."""
     return [
         Finding(
@@ -120,5 +121,5 @@ def cache_findings(world: World) -> list[Finding]:
             message=problem.message,
             remedy="Nothing of it was used; remove the entry if it does not go away by itself.",
         )
-        for problem in (world.cache.problems if world.cache else ())
+        for problem in (cache.problems if cache is not None else ())
     ]

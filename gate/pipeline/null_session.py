@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from gate.domain.base import digest_of
@@ -24,7 +25,7 @@ UNKNOWN = "suite/null-agents-unknown"
 
 def with_null_controls(intake: Intake, settings: Settings, world: World) -> Intake:
     """The intake with a blocking finding for every suite that a null agent passes. No model is asked, nothing is paid."""
-    return intake.model_copy(update={"skills": tuple(_controlled(item, settings, world) for item in intake.skills)})
+    return replace(intake, skills=tuple(_controlled(item, settings, world) for item in intake.skills))
 
 
 def _controlled(found: SkillIntake, settings: Settings, world: World) -> SkillIntake:

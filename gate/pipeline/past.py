@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gate.domain.chat import Role
 from gate.domain.evidence import Timing
@@ -12,7 +12,7 @@ from gate.domain.plan import Arm, Plan, SkillPlan
 from gate.domain.report import SkillRecord
 from gate.errors import EvidenceError, InfrastructureError, RepositoryError
 from gate.evidence.bundle import Bundle
-from gate.evidence.cache import DEFAULT_SCOPE
+from gate.evidence.cache import DEFAULT_SCOPE, Cache
 from gate.evidence.history import LOCAL_SCOPE, add, history_file, past_file, recorded
 from gate.pipeline.world import Session, World, write
 
@@ -26,8 +26,7 @@ def write_past(session: Session, skills: Sequence[SkillPlan]) -> None:
 
 def _past(session: Session, skill: SkillPlan, on_default: bool) -> Past:
     world = session.world
-    paths = [skill.change.path, *([skill.change.old_path] if skill.change.old_path else [])]
-    default, own = recorded(world.cache, paths, world.session_id) if world.cache is not None else ((), ())
+    default, own = recorded(world.cache, _paths(skill), world.session_id) if world.cache is not None else ((), ())
     return Past(
         model=session.models.of(Role.EXECUTOR).name,
         harness=session.harness,
@@ -39,17 +38,34 @@ def _past(session: Session, skill: SkillPlan, on_default: bool) -> Past:
     )
 
 
+def _paths(skill: SkillPlan) -> list[str]:
+    return [skill.change.path, *([skill.change.old_path] if skill.change.old_path else [])]
+
+
 def _on_default(world: World, plan: Plan) -> bool:
-    """Whether the default branch itself is judged: by what an Action's event says, on a laptop by the commit."""
-    if world.cache is None:
-        return False
-    scope = world.cache.scope.name
+    """Whether the default branch itself is judged: by what an Action's event says, else by the commit."""
+    scope = world.cache.scope.name if world.cache is not None else LOCAL_SCOPE
     if scope != LOCAL_SCOPE:
         return scope == DEFAULT_SCOPE
     try:
         return plan.head_commit is not None and plan.head_commit == world.repository.default_branch()
     except RepositoryError:
         return False
+
+
+def read_again(bundle: Bundle, skills: Sequence[SkillPlan], cache: Cache, session_id: str) -> None:
+    """past.json of these skills of a merged session, by the cache of the machine that merges: one view for all shards.
+
+    Shards run on machines of their own, whose caches may be empty. Where this one holds nothing of a skill, what they have
+    read stays. Raises EvidenceError.
+    """
+    for skill in skills:
+        past = read_past(bundle, skill.slug)
+        if past is None:
+            continue
+        default, own = recorded(cache, _paths(skill), session_id)
+        found = {"default": default, "own": own} if default or own else {}
+        bundle.write(past_file(skill.slug), past.model_copy(update={"kept": True, **found}))
 
 
 def read_past(bundle: Bundle, slug: str) -> Past | None:
@@ -71,18 +87,23 @@ def write_history(bundle: Bundle, entries: Mapping[str, HistoryEntry | None]) ->
             bundle.write(history_file(slug), history_with(past, entry))
 
 
-def keep_history(world: World, skills: Sequence[SkillPlan], entries: Mapping[str, HistoryEntry | None]) -> None:
+def keep_history(
+    cache: Cache | None,
+    skills: Sequence[SkillPlan],
+    entries: Mapping[str, HistoryEntry | None],
+    say: Callable[[str], None],
+) -> None:
     """Keep what this session recorded for later ones; what cannot be kept is said and changes nothing."""
-    if world.cache is None:
+    if cache is None:
         return
     for skill in skills:
         entry = entries.get(skill.slug)
         if entry is None:
             continue
         try:
-            add(world.cache, skill.change.path, entry)
+            add(cache, skill.change.path, entry)
         except InfrastructureError as error:
-            world.progress.say(f"the history of {skill.change.path} could not be kept: {error}")
+            say(f"the history of {skill.change.path} could not be kept: {error}")
 
 
 def p95_ms(bundle: Bundle, record: SkillRecord) -> int | None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gate import __version__
 from gate.domain.base import NotRun, Value
@@ -15,20 +15,23 @@ from gate.domain.plan import (
     CasePlan,
     Plan,
     RunRequest,
+    SkillPlan,
 )
 from gate.domain.seeding import JudgingSeeds, SessionSeed
 from gate.errors import BudgetError, Cancelled, EvidenceError, InfrastructureError
 from gate.evidence.bundle import Bundle
 from gate.evidence.cache import Cache, ReplyShelf
 from gate.evidence.redact import Redactor
-from gate.execution.harnesses.install import AgentSource
-from gate.execution.reuse import Around, Reuse
-from gate.execution.runner import Agent
 from gate.llm.journal import Journal
 from gate.llm.ledger import Ledger
 from gate.llm.roles import Models
 from gate.protocols import Clock, McpReach, Progress, Repository, Sandbox
 from gate.settings import Settings
+
+if TYPE_CHECKING:
+    from gate.execution.harnesses.install import AgentSource
+    from gate.execution.reuse import Around, Reuse
+    from gate.execution.runner import Agent
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -129,6 +132,8 @@ class Session:
 
     def around(self, request: RunRequest) -> Around:
         """What a run depends on beside its request."""
+        from gate.execution.reuse import Around
+
         return Around(
             model=self.models.of(Role.EXECUTOR).name,
             harness=self.harness,
@@ -166,6 +171,11 @@ def raise_if_cancelled(world: World) -> None:
 
 def runs_of(case: CasePlan) -> int:
     return sum(arm.runs for arm in case.arms)
+
+
+def is_measured(skill: SkillPlan) -> bool:
+    """Whether something of it is run."""
+    return skill.not_measured is None and any(map(runs_of, skill.cases))
 
 
 def guarded(session: Session, slug: str, step: Callable[[], R]) -> R | NotRun:

@@ -486,6 +486,24 @@ def estimate(skills: list[SkillPlan], settings: Settings, *, worst: bool = False
     return calls, tokens
 
 
+def room_for(case: CasePlan, settings: Settings) -> int:
+    """Model calls of one case that takes everything it may without anything going wrong more than once: filled and confirmed,
+    every turn of every run taken, every question to a judge asked twice. 0 where it does not run."""
+    rule = RULES[settings.mode]
+    arms = [(_worst_runs(arm.runs, rule), arm.limits.steps) for arm in case.arms]
+    runs = sum(count for count, _ in arms)
+    if not runs:
+        return 0
+    asked = runs * _grading_calls(len(case.case.expectations), settings, worst=False)
+    if rule.confirm:
+        asked += 2 * -(-len(case.case.expectations) // _GRADED_TOGETHER)  # the rows that a charge may rest on
+    if case.compare is None:
+        pairs = max(count for count, _ in arms) if rule.all_pairs else 1
+        asked += 2 * pairs * _comparators(settings) + (rule.analyzer != "never")
+    turns = sum(count * steps for count, steps in arms)
+    return turns + 2 * asked + _discussion_calls(case, settings, worst=True)
+
+
 def _grading_calls(expectations: int, settings: Settings, *, worst: bool) -> int:
     """Questions to the graders about one run (``gate.judging.grader``): one a batch and the second looks of the mode; at worst
     a batch that is voided and rows that are asked for again, every second look, and every reply asked for twice."""

@@ -261,6 +261,57 @@ def test_a_draft_release_is_found_by_its_tag(tmp_path: Path) -> None:
         assert {one.sha for one in here.repository.statuses} == {here.head}
 
 
+# --- what others are held against later
+
+
+GOLDEN = {
+    "id": "one",
+    "tag": "golden",
+    "prompt": "What is 1 and 2?",
+    "checks": [
+        {"id": "named", "kind": "response_contains", "keyword": "the part Sums"},
+        {"id": "read", "kind": "tool_call_count", "tool": "bash", "min": 1},
+    ],
+}
+
+
+def test_where_the_policy_says_regression_a_push_to_main_makes_what_pull_requests_are_held_against(
+    tmp_path: Path,
+) -> None:
+    suite = json.dumps({"version": 1, "cases": [GOLDEN]})
+    before = {"skills/sums/SKILL.md": SKILL.format(word="up"), "skills/sums/evals/skill-gate.yaml": suite}
+    with stage(tmp_path, main=before, policy="mode: regression\n") as here:
+        kept, older = {"cache_dir": "kept"}, here.base
+        # A pull request that comes first finds nothing, and leaves nothing that the default branch would be believed by.
+        assert json.loads(here.run(given=kept).outputs["skills"]) == {"skills/sums": "inconclusive"}
+        assert here.report["mode"] == "regression"
+        pull = here.environ.copy()
+        merged = commit(here, older, {"skills/sums/SKILL.md": SKILL.format(word="up and down")})
+        git(here.workspace, "update-ref", "refs/remotes/origin/main", merged)
+        here.environ |= {"GITHUB_SHA": merged, "GITHUB_REF": "refs/heads/main"}
+        done = event(here, "push", ref="refs/heads/main", before=older, after=merged, inputs=kept)
+        assert here.report["mode"] == "standard", done.text
+        assert "mode standard in place of the policy's regression" in done.text
+        here.environ.clear()
+        here.environ.update(pull)
+        second = here.run(given=kept)
+        assert json.loads(second.outputs["skills"]) == {"skills/sums": "pass"}, second.text
+        (skill,) = here.report["skills"]
+        assert "held against the baseline of" in skill["reasons"][0]
+        assert "other sessions here, last 1 of 1: inconclusive" in skill["history"]["words"]
+
+
+@pytest.mark.parametrize(("inputs", "mode"), [({}, "full"), ({"mode": "regression"}, "regression")])
+def test_where_the_policy_says_regression_an_audit_is_in_full_unless_somebody_asks_for_it_by_name(
+    tmp_path: Path, inputs: dict[str, str], mode: str
+) -> None:
+    with stage(tmp_path, main={"skills/sums/SKILL.md": SKILL.format(word="up")}, policy="mode: regression\n") as here:
+        here.environ |= {"GITHUB_SHA": here.base, "GITHUB_REF": "refs/heads/main"}
+        done = event(here, "schedule", inputs=inputs)
+        assert judged(done) == {"skills/sums"}, done.text
+        assert here.report["mode"] == mode
+
+
 # --- by the clock
 
 

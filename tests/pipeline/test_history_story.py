@@ -118,6 +118,37 @@ class Desk:
             assert verify_bundle(out, render).problems == ()
         return Session(json.loads((out / "report.json").read_text()), out, log, code, runs)
 
+    def sharded(
+        self, *, mode: str, key: str | None = "key", cache: str = "cache", again: Path | None = None
+    ) -> Session:
+        """The same in two shards on machines that keep nothing, merged where the cache is; a second time to ``again``."""
+        self.sessions += 1
+        log: list[str] = []
+        plan, out = self.folder / f"plan-{self.sessions}.json", self.folder / f"bundle-{self.sessions}"
+        parts = [self.folder / f"part-{self.sessions}-{number}" for number in (1, 2)]
+        with ScriptedSandbox(shell()) as sandbox:
+
+            def command(*arguments: object) -> int:
+                app = bind({"OPENAI_API_KEY": key} if key else {}, threading.Event())
+                app = replace(app, make_sandbox=lambda: sandbox, say=log.append, abort=lambda: None)
+                return run_command(app, list(map(str, arguments)))
+
+            command(
+                "plan", "skills/sums", "--repository", self.repository, "--base", "main", "--mode", mode, "--out", plan,
+                "--shards", "2", "--model", f"openai@{self.server.openai_url}:agent",
+                "--judge-model", f"openai@{self.server.openai_url}:judge",
+            )  # fmt: skip
+            for number, part in enumerate(parts, 1):
+                command("run", "--plan", plan, "--shard", f"{number}/2", "--out", part, "--no-cache")
+            code = command("merge", *parts, "--plan", plan, "--out", out, "--cache", self.folder / cache)
+            if again is not None:
+                command("merge", *parts, "--plan", plan, "--out", again, "--cache", self.folder / cache)
+            runs = len(sandbox.boxes)
+        if not (out / "report.json").exists():
+            pytest.fail(f"exit {code}: {log}")
+        assert verify_bundle(out, render).problems == ()
+        return Session(json.loads((out / "report.json").read_text()), out, log, code, runs)
+
 
 @contextmanager
 def desk(folder: Path, **given: Any) -> Iterator[Desk]:
@@ -162,6 +193,44 @@ def test_regression_passes_where_golden_cases_are_as_the_default_branch_recorded
     total = sum(use["calls"] for use in session.report["usage"])
     assert sum(calls for _, calls, _ in costs) == total - 2  # the first answer of each model is no case's
     assert session.code == 0
+
+
+def test_a_session_in_shards_is_remembered_and_held_against_what_is(tmp_path: Path) -> None:
+    """Also where the machines of the shards have no cache: the one that merges knows what was."""
+    with desk(tmp_path) as here:
+        first = here.sharded(mode="standard")
+        here.branch("change", {PATH: SKILL.format(title="Sums") + "\nSpeak up.\n"})
+        same = here.sharded(mode="regression", again=tmp_path / "again")
+        here.commit({PATH: SKILL.format(title="Other")})
+        worse, whole = here.sharded(mode="regression"), here.run(mode="regression")
+        values = {path.name for path in (tmp_path / "cache").glob("values/*/*/*.json")}
+    assert (tmp_path / "again/report.json").read_bytes() == (same.bundle / "report.json").read_bytes()
+    (entry,) = first.history()
+    assert (entry["mode"], entry["skill_gate"]["on_default"]) == ("standard", True)
+    assert first.skill["history"] is None
+    assert same.verdict == "pass", same.skill["reasons"]
+    assert "held against the baseline of" in same.reason
+    assert (worse.verdict, whole.verdict) == ("fail", "fail"), worse.skill["reasons"]
+    words = "default branch, last 1 of 1: pass 2/2"
+    assert "other sessions here" not in same.skill["history"]["words"]
+    assert all(words in session.skill["history"]["words"] for session in (same, worse, whole))
+    assert "other sessions here, last 2 of 2: pass 2/2" in whole.skill["history"]["words"]
+    assert [item["skill_gate"]["on_default"] for item in whole.history()] == [True, False, False, False]
+    assert len(values) == 1  # one scope
+
+
+def test_a_merge_believes_no_history_that_its_key_did_not_sign_and_without_a_key_it_keeps_none(tmp_path: Path) -> None:
+    with desk(tmp_path) as here:
+        here.sharded(mode="standard")
+        for path in (tmp_path / "cache").glob("values/*/*/*.json"):
+            path.write_text(path.read_text().replace('"verdict": "S"', '"verdict": "A"'))
+        forged = here.sharded(mode="regression")
+        unkeyed = here.sharded(mode="standard", key=None, cache="other")
+        assert not (tmp_path / "other").exists()
+    assert forged.verdict == "inconclusive"
+    assert "no session on the default branch was recorded" in forged.reason
+    assert "cache/forged" in {finding["rule"] for finding in forged.report["session_findings"]}
+    assert any("nothing is added to the history" in line for line in unkeyed.log)
 
 
 @pytest.mark.requirements("R143")

@@ -157,7 +157,7 @@ def test_a_run_that_has_no_place_of_its_own_costs_its_skill_a_verdict_and_not_th
     def twice(session: Any, requests: Any) -> None:
         run_and_judge(session, [*requests, requests[0]])
 
-    monkeypatch.setattr("gate.pipeline.sessions.run_and_judge", twice)
+    monkeypatch.setattr("gate.pipeline.measuring.run_and_judge", twice)
     ran = gate(tmp_path, MAIN, {FILE: skill(word="them")})
     assert (ran.skill["verdict"], ran.report["state"]) == ("error", "error")
     assert "two runs would be kept as" in ran.skill["reasons"][0]

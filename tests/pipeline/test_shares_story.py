@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import gate.llm.ledger
+import gate.planning.shares
 from gate.audit.verify import verify_bundle
 from gate.cli import main as run_command
 from gate.domain.chat import TokenUsage
@@ -118,6 +120,33 @@ def test_shards_together_spend_no_more_than_the_cap(tmp_path: Path) -> None:
         assert of_cases - preflights <= 20
         reasons = json.loads((merged / "report.json").read_text())["skills"][0]["reasons"]
         assert any("its share of the 20 of its skill" in reason or "a cap was reached" in reason for reason in reasons)
+
+
+def test_where_no_number_is_said_a_large_suite_is_measured_whole_or_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many cases for 600 calls as three are for 20 would take long."""
+    for place in (gate.planning.shares, gate.llm.ledger):
+        monkeypatch.setattr(place, "CALLS_PER_SKILL", 20)
+    with ScriptedServer(scenario()) as server:
+        stage = Stage(tmp_path, server, {})
+        whole = stage.whole(4)
+        (skill,) = json.loads((whole / "report.json").read_text())["skills"]
+        assert skill["verdict"] == "pass", skill["reasons"]
+        assert sum(case["spent"]["calls"] for case in skill["cases"]) > 20
+        merged = stage.merged(3)
+        assert verdict_bytes(merged) == verdict_bytes(whole)
+        assert not any("caps." in line for line in stage.log)
+
+
+def test_a_cap_that_will_hardly_do_is_named_before_anything_is_spent(tmp_path: Path) -> None:
+    with ScriptedServer(scenario()) as server:
+        stage = Stage(tmp_path, server, {"model_calls_per_skill": 30, "usd_per_skill": 0.001})
+        stage.command("plan", *stage.session, "--out", str(tmp_path / "plan.json"))
+        assert server.requests == []
+    said = "\n".join(stage.log)
+    assert "caps.model_calls_per_skill: 30 calls for 3 cases of skills-sums-" in said
+    assert "caps.usd_per_skill: $0.001 for 3 cases of skills-sums-" in said
 
 
 def test_a_cap_that_does_not_bite_changes_nothing(tmp_path: Path) -> None:

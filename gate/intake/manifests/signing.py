@@ -19,7 +19,7 @@ from gate.domain.skill import SkillFile
 from gate.intake.notes import short
 from gate.settings import SigningTrust
 
-NOT_INSTALLED = "the package model-signing is not installed (pip install skill-gate[signing])"
+NOT_INSTALLED = "the package model-signing is not installed (pip install model-signing pyOpenSSL)"
 NO_KEY = "the policy trusts no key (trust.public_keys) that it could be checked with"
 NO_CERTIFICATE = "the policy trusts no certificate (trust.certificates) that it could be checked with"
 

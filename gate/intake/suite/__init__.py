@@ -37,14 +37,12 @@ from gate.intake.suite import (
 from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.lint import lint
 from gate.intake.suite.removals import suite_removals
+from gate.intake.suite_places import EVAL_ENDS, FILE_NAMES, FOLDERS, LOOSE, PLACES, rank_of
 from gate.intake.yaml_text import Node, Problem
 
 __all__ = [
     "DIALECTS",
     "Reading",
-    "is_suite_file",
-    "is_suite_name",
-    "is_suite_place",
     "read_evals",
     "read_suite",
     "suite_removals",
@@ -78,34 +76,6 @@ DIALECTS: tuple[Dialect, ...] = (
 )
 """The first that claims a document reads it: shapes that say more come before shapes that say less."""
 
-_PLACES = (*(f"evals/{name}" for name in skill_gate_yaml.FILE_NAMES), "evals/evals.json", "evals.json")
-"""In the order of precedence, compared without case. A file here is a suite, or a mistake."""
-_FOLDERS = ("evals", "eval", "evaluations")
-_EVAL_ENDS = (*documents.ENDS, cases_md.END)
-_EVAL_NAMES = (
-    "eval.yaml", "eval.yml", "evals.yaml", "evals.yml", "evals.jsonl", "eval_set.json", "eval_queries.json",
-    "trigger_eval.json", "trigger-eval.json", "trigger-queryset.json", "skill-gate.yaml", "skill-gate.yml",
-)  # fmt: skip
-"""Names that nobody gives to anything else: one that cannot be parsed is an error."""
-_INNER_NAMES = ("triggers.yaml", "triggers.yml", "case.yaml", "case.yml")
-"""The same, but only in an evals folder: elsewhere they may be anything."""
-_ELSEWHERE = ("references/evals.yaml", "references/evals.yml", "references/evals.json", "tests/eval.yaml", "tests/eval.yml",
-              ".sklab/tests/triggers.yaml")  # fmt: skip
-_CASE_FOLDERS = ("cases", "scenarios", "tasks", "evals", "evaluations")
-"""Folders below an evals folder that hold one case a file."""
-_DATA_FOLDERS = (
-    "files",
-    "fixtures",
-    "fixture",
-    "data",
-    "assets",
-    "workspace",
-    "results",
-    "graders",
-    "inputs",
-    "outputs",
-)
-
 
 class Reading(NamedTuple):
     """Everything that was found about a skill's evals."""
@@ -116,23 +86,6 @@ class Reading(NamedTuple):
     triggers: tuple[TriggerCase, ...] = ()
     sources: tuple[SuiteSource, ...] = ()
     """Every file that was read, also where it gave nothing."""
-
-
-def is_suite_file(path: str) -> bool:
-    """Whether a path in a skill folder is of its evals: a suite, or anything in an evals folder that a case may name."""
-    lower = path.lower()
-    return lower.split("/", maxsplit=1)[0] in _FOLDERS or lower in _PLACES or _rank(lower) is not None
-
-
-def is_suite_name(path: str) -> bool:
-    """Whether a file's name alone says that it is a suite, wherever it lies."""
-    name = posixpath.basename(path).lower()
-    return name in _EVAL_NAMES or name == "evals.json" or name.endswith((cases_md.END, ".eval.yaml", ".eval.yml"))
-
-
-def is_suite_place(path: str) -> bool:
-    """Whether a path in a folder with evals outside of its skill is where a suite is looked for; its content decides."""
-    return _rank(path.lower(), inside=False) is not None
 
 
 def read_suite(skill: Skill, outside: Sequence[Skill] = ()) -> tuple[Suite | None, tuple[Finding, ...]]:
@@ -232,7 +185,7 @@ class _Room:
         ranked = sorted(
             (rank, file.path.count("/"), file.path, file)
             for file in self._room.files
-            if (rank := _rank(file.path.lower(), inside=self._inside)) is not None
+            if (rank := rank_of(file.path.lower(), inside=self._inside)) is not None
         )
         if self._inside:
             self._say_unread(anything=bool(ranked))
@@ -257,7 +210,7 @@ class _Room:
             notes = Notes(joined(self._room.path, file.path), "suite")
             source = Source(file, self._room, notes, root, used, siblings, self._own, self._name)
             other = tool_settings.suite_of_another_tool(source)
-            if other is not None and rank >= len(_PLACES):
+            if other is not None and rank >= len(PLACES):
                 self._say_other(file, other)
                 continue
             dialect = next((item for item in DIALECTS if item.claims(source)), None)
@@ -269,7 +222,7 @@ class _Room:
         kept = []
         for rank, source, found in claimed:
             # A file that a case hands to the agent is data, whatever it looks like.
-            if rank < len(_PLACES) or source.file.data not in fixtures:
+            if rank < len(PLACES) or source.file.data not in fixtures:
                 kept.append((source, found))
                 self._findings += source.notes.items
         self._say_unclaimed(unclaimed, used, fixtures)
@@ -288,14 +241,14 @@ class _Room:
         """Files that no rank is for. Somebody wrote evals and none was found: never the same as no evals."""
         for file in self._room.files:
             other = tool_settings.named_by_another_tool(file.path)
-            if other is not None and file.is_regular and _rank(file.path.lower()) is None:
+            if other is not None and file.is_regular and rank_of(file.path.lower()) is None:
                 self._say_other(file, other)
         if anything:
             return
         left = [
             file.path
             for file in self._room.files
-            if file.path.lower().split("/", maxsplit=1)[0] in _FOLDERS and file.path.lower().endswith(_EVAL_ENDS)
+            if file.path.lower().split("/", maxsplit=1)[0] in FOLDERS and file.path.lower().endswith(EVAL_ENDS)
         ]
         if left:
             notes = Notes(joined(self._room.path, left[0].split("/", maxsplit=1)[0]), "suite")
@@ -333,14 +286,14 @@ class _Room:
         others: list[str] = []
         for rank, item, problems in unclaimed:
             file = item.file if isinstance(item, Source) else item
-            if file.path in used or (rank >= len(_PLACES) and file.data in fixtures):
+            if file.path in used or (rank >= len(PLACES) and file.data in fixtures):
                 continue
             notes = Notes(joined(self._room.path, file.path), "suite")
             if problems:
-                self._say_problems(file, problems, notes, sure=rank < _LOOSE)
-            elif isinstance(item, Source) and (words := tool_settings.recognised(item)) and rank >= len(_PLACES):
+                self._say_problems(file, problems, notes, sure=rank < LOOSE)
+            elif isinstance(item, Source) and (words := tool_settings.recognised(item)) and rank >= len(PLACES):
                 notes.notice("not-a-suite", f"this is {words}; nothing in it judges a case here")
-            elif isinstance(item, Source) and rank < len(_PLACES):
+            elif isinstance(item, Source) and rank < len(PLACES):
                 _not_understood(item, notes)
             else:
                 keys = ", ".join(short(key, 24) for key in sorted(item.outer())[:4]) if isinstance(item, Source) else ""
@@ -370,7 +323,7 @@ class _Room:
 
 
 def _is_ours(file: SkillFile) -> bool:
-    return posixpath.basename(file.path).lower() in skill_gate_yaml.FILE_NAMES
+    return posixpath.basename(file.path).lower() in FILE_NAMES
 
 
 def _not_understood(source: Source, notes: Notes) -> None:
@@ -426,37 +379,3 @@ def _other_names(eval_id: str, path: str, taken: dict[str, Case]) -> Iterator[st
         if found not in taken:
             yield found
         number += 1
-
-
-_SURE = len(_PLACES)
-_LOOSE = len(_PLACES) + 1
-
-
-def _rank(lower: str, *, inside: bool = True) -> int | None:
-    """Where a path (in lower case) stands among the suite files of a folder; None: it is none.
-
-    Below ``_LOOSE`` its name says that it is a suite; from there on its content decides.
-    """
-    if inside and lower in _PLACES:
-        return _PLACES.index(lower)
-    folder, name = posixpath.split(lower)
-    parts = folder.split("/") if folder else []
-    sure = is_suite_name(name)
-    inner = sure or name in _INNER_NAMES
-    if lower in _ELSEWHERE:
-        return _SURE
-    if not name.endswith(_EVAL_ENDS):
-        return None
-    if inside:
-        if not parts:
-            return _SURE if sure else None
-        if parts[0] not in _FOLDERS:
-            return None
-        parts = parts[1:]
-    if not parts:
-        return _SURE if inner else _LOOSE
-    if any(part in _DATA_FOLDERS for part in parts):
-        return None
-    if inner:
-        return _SURE
-    return _LOOSE if parts[-1] in _CASE_FOLDERS else None

@@ -11,8 +11,6 @@ from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.drafts import File
 from gate.intake.yaml_text import Node
 
-END = ".cases.md"
-
 _QUOTE = re.compile(r" {0,3}> ?(?P<text>.*)")
 _ITEM = re.compile(r"\s*[-*+][ \t]+\[[ xX]?\][ \t]*(?P<text>.*)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")

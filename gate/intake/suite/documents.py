@@ -9,9 +9,9 @@ import posixpath
 from gate.domain.skill import SkillFile
 from gate.intake.json_text import Lines, decoded, parse_json
 from gate.intake.suite import cases_md
+from gate.intake.suite_places import CASES_END
 from gate.intake.yaml_text import Node, Problem, parse_yaml, wrapped
 
-ENDS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".csv")
 MAX_VALUES = 200_000
 _KEYS = 200
 """Keys of an outermost JSON object that get their own line; no suite has more."""
@@ -24,7 +24,7 @@ def parse_document(file: SkillFile) -> tuple[Node | None, str, tuple[Problem, ..
     text, problem = decoded(file.data)
     if problem is not None:
         return None, text, (problem,)
-    if file.path.lower().endswith(cases_md.END):
+    if file.path.lower().endswith(CASES_END):
         return cases_md.document(text), text, ()
     end = posixpath.splitext(file.path)[1].lower()
     if end == ".json":

@@ -9,7 +9,8 @@ from gate.domain.findings import Finding, Level
 from gate.domain.numbers import counted
 from gate.domain.skill import Skill, SkillFile, slug_of, tree_digest
 from gate.intake.notes import Notes, shown
-from gate.intake.suite import Reading, is_suite_name, read_evals
+from gate.intake.suite import Reading, read_evals
+from gate.intake.suite_places import is_suite_name
 
 MAX_ORPHANS = 200
 

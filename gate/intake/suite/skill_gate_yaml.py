@@ -105,11 +105,10 @@ from gate.intake.suite import building
 from gate.intake.suite.building import Complaint
 from gate.intake.suite.dialect import Dialect, Read, Source
 from gate.intake.suite.mcp import read_servers
+from gate.intake.suite_places import FILE_NAMES
 from gate.intake.yaml_text import Node, at, plain
 
 DIALECT_NAME = "skill-gate"
-FILE_NAMES = ("skill-gate.yaml", "skill-gate.yml")
-
 _CASE_KEYS = (
     "id", "name", "prompt", "type", "risk", "tag", "source", "files", "checks", "expectations", "mcp_servers",
     "skip_without_skill", "skip_reason", "expected_output", "mode", "turns", "service", "guards",

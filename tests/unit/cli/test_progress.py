@@ -67,7 +67,19 @@ def test_only_runs_that_did_not_complete_scroll_by_on_a_terminal() -> None:
     screen = Screen(spend())
     screen.begin()
     screen.progress.close()
+    screen.progress.run_done("a-skill/case-8/run-1/with_skill", "cancelled")  # who has stopped it knows
     assert screen.said == ["a-skill/case-7/run-1/without_skill: timeout"]
+
+
+def test_what_is_said_is_broken_between_words_on_a_terminal() -> None:
+    screen = Screen(spend())
+    screen.progress.say(
+        "caps.usd_per_skill: $2 for 36 cases of skills-sums-7ce74503, whose runs will cost about $3.10."
+    )
+    assert screen.said == [
+        "caps.usd_per_skill: $2 for 36 cases of skills-sums-7ce74503, whose runs will",
+        "    cost about $3.10.",
+    ]
 
 
 def test_a_step_after_the_runs_counts_for_itself_and_further_runs_raise_the_total() -> None:

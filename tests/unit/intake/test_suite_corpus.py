@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gate.domain.findings import Level
-from gate.intake.suite import is_suite_name, read_evals
+from gate.intake.suite import read_evals
+from gate.intake.suite_places import is_suite_name
 from gate.intake.tree import check_folder
 from tests.builders_skill import DESCRIPTION, a_file, a_skill
 

@@ -6,8 +6,8 @@ import pytest
 
 from gate.domain.skill import ChangeKind
 from gate.intake.changes import changed_skills
+from gate.intake.outside import Outside
 from gate.intake.read import read_session
-from gate.intake.suite.outside import Outside
 from gate.intake.tree import CheckedSkill, check_folder
 from tests.builders_skill import DESCRIPTION, some_settings
 from tests.fakes.repository import FakeRepository

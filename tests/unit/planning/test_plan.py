@@ -127,6 +127,19 @@ def test_an_estimate_is_made_before_anything_is_spent() -> None:
     assert 0 < small.estimated_tokens < large.estimated_tokens
 
 
+@pytest.mark.requirements("R137", "R138", "R139")
+@pytest.mark.parametrize("cases", [1, 33])
+def test_what_is_compared_adds_the_sources_figures_for_a_comparison_and_for_an_analysis(cases: int) -> None:
+    def estimated(case_type: CaseType) -> Plan:
+        suite = a_suite(*(a_case(f"c{number}", type=case_type) for number in range(cases)))
+        return planned(a_skill_intake(suite=suite, base_suite=suite), mode=Mode.STANDARD)
+
+    compared, alone = estimated(CaseType.HAPPY_PATH), estimated(CaseType.EDGE_CASE)
+    # Both orders are asked; the analyzer once a case: 5,000 tokens each.
+    assert compared.estimated_calls - alone.estimated_calls == cases * (2 + 1)
+    assert compared.estimated_tokens - alone.estimated_tokens == cases * (2 * 3_000 + 5_000)
+
+
 @pytest.mark.requirements("R137")
 def test_a_second_comparator_is_counted_where_one_is_named_and_may_be_asked() -> None:
     two = ModelChoice(executor="a:b", judge="c:d", roles={Role.SECOND_COMPARATOR: "e:f"})

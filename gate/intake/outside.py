@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from gate.domain.skill import Skill, SkillFile
 from gate.intake.notes import shown
-from gate.intake.suite import is_suite_place
+from gate.intake.suite_places import is_suite_place
 
 MAX_ROOMS = 20
 """Folders a skill; nobody has more."""
