@@ -27,6 +27,7 @@ from gate.cli.app import App, JobNeeds
 from gate.cli.failures import explain
 from gate.cli.session import cache_secret
 from gate.cli.sharding import merge_parts, run_part, write_plan
+from gate.cli.spending import counted, is_busy, spending_of
 from gate.domain.event import PullRequestEvent
 from gate.domain.forge import Permission, PullRequest
 from gate.domain.report import GateReport
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PURPOSE = b"skill-gate job seed 1\0"
+_SETTLING_S = 60
+"""For parts that were told to stop: they leave within a few seconds, and a worker hears of it within a few more."""
 PARTS = 8
 """At most; the plan has as many as it has cases."""
 BUNDLE = "skill-gate"
@@ -143,13 +146,24 @@ class Desk:
             raise GateError(place.said() or "There is no report.")
         report = made[0]
         self.needs.keep(job.id, place.bundle)
+        policy: Any = json.loads((place.bundle / "session.json").read_bytes())["policy"]
         return self.needs.concluded(
             gate_state=report.state.value,
             headline=report.headline,
             verdicts={skill.path: skill.verdict.value for skill in report.skills},
             calls=sum(use.calls for use in report.usage),
             cost_usd=sum(use.known_cost_usd for use in report.usage),
+            counted_usd=counted(report.usage, float(policy["caps"]["usd_per_session"])),
         )
+
+    def spent(self, job: ServiceJob, control: ServiceLine) -> tuple[int, float, float]:
+        """What a job that ends without a report has spent, once its parts have stopped or were waited for long enough."""
+        place = _Place(self.data, job.id)
+        parts = sorted(path for path in place.folder.glob("part-*-*") if path.is_dir())
+        for _ in range(_SETTLING_S):
+            if not any(map(is_busy, parts)) or control.stopping.wait(1):
+                break
+        return spending_of(self.app, place.plan, place.bundle, parts)
 
     def failed(self, job: ServiceJob, payload: bytes, error: GateError | None, control: ServiceLine) -> None:
         """Report what became of it, once more by the Action's own way: it knows what may be said where."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from gate.domain.base import Value
 from gate.domain.event import DispatchEvent
 from gate.domain.plan import Enforce, Mode
+from gate.domain.refs import is_name
 from gate.domain.report import Language
 from gate.errors import ConfigurationError
 from gate.settings import HARNESSES, HarnessName
@@ -28,7 +29,6 @@ CHECK_SUFFIX = " report"
 RELEASE_STATUS = "/release"
 """Makes the name of the status of a tag; no other run may write one of that name."""
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+@-]*")
 _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/()-]{0,99}")
 
 
@@ -152,7 +152,7 @@ def _commit(text: str) -> str:
 
 
 def _ref(text: str) -> str:
-    if not _REF.fullmatch(text) or ".." in text or "//" in text or len(text) > 250:
+    if not is_name(text):
         raise ValueError("the name of a branch or a tag, or a whole commit id")
     return text
 

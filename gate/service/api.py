@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gate.domain.refs import is_name
 from gate.evidence.pack import MEDIA_TYPE
 from gate.service.app import TooLargeError, read_body
 from gate.service.openapi import DOCUMENT, MODES, REF, REPOSITORY, SHA
@@ -80,7 +81,7 @@ def api_routes(api: Api) -> list[BaseRoute]:
         # Who it is comes first: of a stranger no body is read.
         try:
             token = await run_in_threadpool(_token, api, request)
-            body = await asyncio.wait_for(read_body(request, MAX_BODY_BYTES), _BODY_SECONDS)
+            body = bytes(await asyncio.wait_for(read_body(request, MAX_BODY_BYTES), _BODY_SECONDS))
         except _RefusedError as refused:
             error = refused
             return answered(lambda: _again(error))
@@ -173,6 +174,8 @@ def _asked(token: Token, body: bytes) -> Asked:
     if repository is None:
         raise _RefusedError(422, "repository is missing: owner/name")
     sha, ref, mode = _text(value, "sha", SHA), _text(value, "ref", REF), _text(value, "mode", "|".join(MODES))
+    if ref is not None and not is_name(ref):
+        raise _RefusedError(422, "ref is not as the description of the API says")
     number = value.get("pull_request")
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 10**9):
         raise _RefusedError(422, "pull_request is to be its number")

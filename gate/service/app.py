@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from gate.errors import ConfigurationError
 from gate.service.store import JobState, Store, TakenAs
-from gate.service.webhooks import MAX_BODY_BYTES, Closed, Ignored, is_signed, read_delivery
+from gate.service.webhooks import MAX_BODY_BYTES, Closed, Ignored, Signing, read_delivery
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 20.0
 """For a whole body to arrive; GitHub itself gives up after ten seconds."""
+SMALL_BYTES = 512 * 1024
+"""Of each delivery there is always room for these: nearly all of GitHub's are smaller, and no stranger's can be in their way."""
+LARGE_BYTES = 64 * 1024 * 1024
+"""What all deliveries together may hold beyond that, from the first byte until each is answered. With 128 connections at a time
+a stranger can make the service hold 128 MiB, whatever is sent."""
+RETRY_AFTER_S = 30
 QUEUE_LENGTH = 10_000
 """Jobs that may wait."""
 _TRIES, _PAUSE_S = 3, 0.3
@@ -35,6 +42,48 @@ _SAID = {
 
 class TooLargeError(Exception):
     """A body beyond what is taken."""
+
+
+class NoRoomError(Exception):
+    """Other bodies are being held, and together they are as much as may be."""
+
+
+class _RefusedError(Exception):
+    """The answer to a delivery that is not GitHub's, or cannot be taken now."""
+
+    def __init__(self, code: int, result: str, reason: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.result = result
+        self.reason = reason
+        self.headers = headers
+
+
+class Room:
+    """The bytes of large bodies that are held at the same time. For one event loop: nothing in it waits."""
+
+    def __init__(self, small: int, large: int) -> None:
+        self._small = small
+        self._left = large
+
+    @contextmanager
+    def of_one(self) -> Iterator[Callable[[int], None]]:
+        """For one body: tell it the size of what has come so far. It raises NoRoomError where that cannot be held; what was
+        held is free when the block ends."""
+        held = 0
+
+        def grown(size: int) -> None:
+            nonlocal held
+            more = max(0, size - self._small) - held
+            if more > self._left:
+                raise NoRoomError
+            self._left -= more
+            held += more
+
+        try:
+            yield grown
+        finally:
+            self._left += held
 
 
 def make_app(
@@ -57,16 +106,17 @@ def make_app(
     """
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
-    from starlette.requests import ClientDisconnect
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
     if not secret:
         raise ConfigurationError("The webhook has no secret.", remedy="Set SKILL_GATE_WEBHOOK_SECRET.")
 
-    def said(code: int, result: str, reason: str) -> JSONResponse:
+    room = Room(SMALL_BYTES, LARGE_BYTES)
+
+    def said(code: int, result: str, reason: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
         told(result)
-        return JSONResponse({"result": result, "reason": reason}, status_code=code)
+        return JSONResponse({"result": result, "reason": reason}, status_code=code, headers=headers)
 
     def take(request: Request, body: bytes) -> JSONResponse:
         answer = _take(store, request.headers, body, repositories, queue_length)
@@ -75,17 +125,14 @@ def make_app(
         return said(*answer)
 
     async def webhook(request: Request) -> JSONResponse:
-        try:
-            body = await asyncio.wait_for(read_body(request, MAX_BODY_BYTES), BODY_SECONDS)
-        except TooLargeError:
-            return said(413, "refused", f"a payload has at most {MAX_BODY_BYTES} bytes")
-        except (TimeoutError, ClientDisconnect):
-            return said(408, "refused", "the body did not arrive in time")
-        if not is_signed(secret, body, request.headers.get("x-hub-signature-256", "")):
-            return said(401, "refused", "X-Hub-Signature-256 is not the signature of this body with our secret")
-        if stopping():
-            return said(503, "stopping", "the service is stopping; let GitHub deliver this one again later")
-        return await run_in_threadpool(take, request, body)
+        with room.of_one() as grown:
+            try:
+                body = await _received(request, secret, grown)
+            except _RefusedError as refused:
+                return said(refused.code, refused.result, refused.reason, refused.headers)
+            if stopping():
+                return said(503, "stopping", "the service is stopping; let GitHub deliver this one again later")
+            return await run_in_threadpool(take, request, body)
 
     def healthz(request: Request) -> JSONResponse:
         """Whether this process works: what a supervisor restarts it by."""
@@ -108,6 +155,27 @@ def make_app(
             *more,
         ],
     )
+
+
+async def _received(request: Request, secret: str, grown: Callable[[int], None]) -> bytes:
+    """The body of a delivery, once its signature has come out right. Raises _RefusedError."""
+    from starlette.requests import ClientDisconnect
+
+    signing = Signing(secret)
+    try:
+        reading = read_body(request, MAX_BODY_BYTES, grown=grown, piece=signing.update)
+        body = await asyncio.wait_for(reading, BODY_SECONDS)
+    except TooLargeError:
+        raise _RefusedError(413, "refused", f"a payload has at most {MAX_BODY_BYTES} bytes") from None
+    except NoRoomError:
+        why = "too many large deliveries at the same time; let GitHub deliver this one again later"
+        raise _RefusedError(503, "full", why, {"Retry-After": str(RETRY_AFTER_S)}) from None
+    except (TimeoutError, ClientDisconnect):
+        raise _RefusedError(408, "refused", "the body did not arrive in time") from None
+    if not signing.came_out_as(request.headers.get("x-hub-signature-256", "")):
+        why = "X-Hub-Signature-256 is not the signature of this body with our secret"
+        raise _RefusedError(401, "refused", why)
+    return bytes(body)
 
 
 def _take(
@@ -147,14 +215,26 @@ def _health(store: Store, *, alive: bool) -> dict[str, str | int]:
     }
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """The body. Raises TooLargeError as soon as that is known, whatever Content-Length says."""
+async def read_body(
+    request: Request,
+    most: int,
+    *,
+    grown: Callable[[int], None] = lambda size: None,
+    piece: Callable[[bytes], None] = lambda piece: None,
+) -> bytearray:
+    """The body. Raises TooLargeError as soon as that is known, whatever Content-Length says.
+
+    ``grown``: told how large it is before more of it is kept; what it raises ends the reading. ``piece``: given each piece.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
         raise TooLargeError
     body = bytearray()
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
+        size = len(body) + len(chunk)
+        if size > most:
             raise TooLargeError
-    return bytes(body)
+        grown(size)
+        body += chunk
+        piece(chunk)
+    return body

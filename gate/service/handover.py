@@ -115,7 +115,7 @@ def handover_routes(desk: Desk) -> list[BaseRoute]:
             desk.answered(value["rule"])
             return JSONResponse(value, status_code=code)
         try:
-            body = await asyncio.wait_for(read_body(request, MAX_BODY_BYTES), BODY_SECONDS)
+            body = bytes(await asyncio.wait_for(read_body(request, MAX_BODY_BYTES), BODY_SECONDS))
         except (TimeoutError, ClientDisconnect):
             return _said(408, "body", "the body did not arrive in time")
         except TooLargeError:

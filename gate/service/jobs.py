@@ -75,6 +75,9 @@ class Concluded:
     verdicts: Mapping[str, str]
     calls: int
     cost_usd: float
+    """As far as it is known."""
+    counted_usd: float | None = None
+    """What counts against the repository's budget; None: the same."""
 
 
 class Desk(Protocol):
@@ -91,6 +94,11 @@ class Desk(Protocol):
 
     def failed(self, job: Job, payload: bytes, error: GateError | None, control: Control) -> None:
         """Say on GitHub that there is no report; None: the program itself broke. Never raises."""
+
+    def spent(self, job: Job, control: Control) -> tuple[int, float, float]:
+        """Of a job that ends without a report: calls of models, US dollars that are known to be spent, and those that count
+        against the repository's budget (more, where not all is known). Waits a while for parts that were told to stop.
+        Never raises."""
 
     def tidy(self, job: Job) -> None:
         """Remove the job's working files. Never raises."""
@@ -440,6 +448,8 @@ class Works:
             found = self._store.job(name)
             return found.state.value if found is not None else ""
         state, facts = _end_of(job, result)
+        if state is not JobState.DONE:
+            facts |= self._spent(job, desk, tell=state is JobState.FAILED)
         if state is JobState.FAILED or (state is JobState.CANCELLED and job.started is not None):
             with self._in_hand(job) as control:
                 control.cancelled.clear()  # also of a job that was told to end: this is its end
@@ -452,6 +462,19 @@ class Works:
         self._log("job ends", job=name, repository=job.repository, state=state.value, seconds=took)
         desk.tidy(job)
         return state.value
+
+    def _spent(self, job: Job, desk: Desk, *, tell: bool) -> dict[str, Any]:
+        """What a job without a report has cost. ``tell``: its other parts do not know yet that they are to stop. Raises
+        PutAside."""
+        if tell:
+            self._store.note(job.id, cancelling=True)
+        with self._in_hand(job) as control:
+            spent = desk.spent(job, control)
+            if control.stopping.is_set():
+                raise PutAside
+        if tell:
+            self._store.note(job.id, cancelling=False)  # its end is still to be reported
+        return dict(zip(("calls", "cost_usd", "counted_usd"), spent, strict=True))
 
     def _at_desk(self) -> Desk:
         if self._desk is None:  # pragma: no cover - such a process listens to no queue

@@ -6,13 +6,14 @@ from typing import Any
 
 from gate import __version__
 from gate.domain.plan import Mode
+from gate.domain.refs import MAX_NAME, NAME
 from gate.domain.report import State
 from gate.evidence.pack import MEDIA_TYPE
 from gate.service.store import JobState, Trigger
 
 REPOSITORY = r"(?!\.{1,2}/)[A-Za-z0-9._-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}"
 SHA = "[0-9a-f]{40}"
-REF = "refs/(heads|tags)/[A-Za-z0-9][A-Za-z0-9_-]{0,200}"
+REF = f"refs/(heads|tags)/{NAME}"
 MODES = tuple(mode.value for mode in Mode)
 
 
@@ -165,7 +166,13 @@ DOCUMENT: dict[str, Any] = {
                     "repository": {"type": "string", "pattern": f"^{REPOSITORY}$"},
                     "pull_request": {"type": "integer", "minimum": 1, "maximum": 1000000000},
                     "sha": {"type": "string", "pattern": f"^{SHA}$", "description": "The one head that may be run"},
-                    "ref": {"type": "string", "pattern": f"^{REF}$"},
+                    "ref": {
+                        "type": "string",
+                        "pattern": f"^{REF}$",
+                        "maxLength": MAX_NAME,
+                        "description": "The full name of a branch or a tag, such as refs/heads/release/1.2 or refs/tags/v1.2: "
+                        "every name that git takes (git-check-ref-format) and that begins with no dash",
+                    },
                     "mode": {"enum": list(MODES)},
                     "paths": {
                         "type": "array",

@@ -661,8 +661,9 @@ class Store:
             return changed.rowcount == 1
 
     def note(self, job: str, **values: Any) -> None:
-        """Facts that a running job found: ``head_sha``, ``shards``, ``session_id``, ``repository_id``, ``number``."""
-        allowed = {"head_sha", "shards", "session_id", "repository_id", "number"}
+        """Facts that a running job found: ``head_sha``, ``shards``, ``session_id``, ``repository_id``, ``number``; and whether
+        what of it is at work is to stop (``cancelling``)."""
+        allowed = {"head_sha", "shards", "session_id", "repository_id", "number", "cancelling"}
         if not values.keys() <= allowed:
             raise ValueError(f"not to be set here: {sorted(values.keys() - allowed)}")
         with self._writing.begin() as db:
@@ -696,8 +697,13 @@ class Store:
         verdicts: Mapping[str, str] | None = None,
         calls: int = 0,
         cost_usd: float = 0.0,
+        counted_usd: float | None = None,
     ) -> bool:
-        """A job ends, once. False: it had ended before, and nothing is changed (also no money is counted again)."""
+        """A job ends, once. False: it had ended before, and nothing is changed (also no money is counted again).
+
+        ``cost_usd``: what it is known to have cost; ``counted_usd``: what counts against the repository's budget, None: the
+        same.
+        """
         with self._writing.begin() as db:
             row = db.execute(_columns().where(_jobs.c.id == job)).mappings().first()
             changed = db.execute(
@@ -716,7 +722,7 @@ class Store:
             )
             if changed.rowcount != 1 or row is None:
                 return False
-            self._spend(db, _job(row).repository_id, cost_usd)
+            self._spend(db, _job(row).repository_id, cost_usd if counted_usd is None else counted_usd)
             return True
 
     def cancelling(self, jobs: Iterable[str]) -> set[str]:

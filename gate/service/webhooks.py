@@ -122,15 +122,31 @@ def signature(secret: str, body: bytes) -> str:
     return _PREFIX + hmac.new(secret.encode("utf-8"), body, hashlib.sha256).hexdigest()
 
 
-def is_signed(secret: str, body: bytes, header: str) -> bool:
-    """Whether ``header`` (X-Hub-Signature-256) is the signature of the body; takes the same time however wrong it is.
+class Signing:
+    """The signature of a body while it arrives, piece by piece."""
 
-    Raises ValueError for an empty secret, with which anybody could sign.
-    """
-    if not secret:
-        raise ValueError("an empty secret signs for everybody")
-    # As bytes: of texts, only ASCII can be compared in constant time, and a header may hold other signs.
-    return hmac.compare_digest(signature(secret, body).encode("ascii"), header.encode("utf-8", "surrogatepass"))
+    def __init__(self, secret: str) -> None:
+        """Raises ValueError for an empty secret, with which anybody could sign."""
+        if not secret:
+            raise ValueError("an empty secret signs for everybody")
+        self._mac = hmac.new(secret.encode("utf-8"), digestmod=hashlib.sha256)
+
+    def update(self, piece: bytes) -> None:
+        """The next piece of the body."""
+        self._mac.update(piece)
+
+    def came_out_as(self, header: str) -> bool:
+        """Whether ``header`` (X-Hub-Signature-256) is the signature of the whole; takes the same time however wrong it is."""
+        # As bytes: of texts, only ASCII can be compared in constant time, and a header may hold other signs.
+        own = (_PREFIX + self._mac.hexdigest()).encode("ascii")
+        return hmac.compare_digest(own, header.encode("utf-8", "surrogatepass"))
+
+
+def is_signed(secret: str, body: bytes, header: str) -> bool:
+    """Whether ``header`` is the signature of the body (see ``Signing``). Raises ValueError for an empty secret."""
+    signing = Signing(secret)
+    signing.update(body)
+    return signing.came_out_as(header)
 
 
 def read_delivery(

@@ -46,6 +46,12 @@ class StubDesk:
         del payload, control
         self.asked.append((f"failed: {error.message if error else 'broken'}", job.id))
 
+    def spent(self, job: Job, control: Control) -> tuple[int, float, float]:
+        """See ``gate.service.jobs.Desk``."""
+        del control
+        self.asked.append(("spent", job.id))
+        return 1, 0.25, 10.0
+
     def tidy(self, job: Job) -> None:
         """See ``gate.service.jobs.Desk``."""
         self.asked.append(("tidy", job.id))

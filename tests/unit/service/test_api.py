@@ -43,7 +43,7 @@ class Stage:
     reader: str
     other: str
     """May write, to another repository."""
-    numbers: Iterator[int] = field(default_factory=itertools.count)
+    numbers: Iterator[int] = field(default_factory=itertools.count, init=False)
 
     def ask(self, method: str, path: str, token: str | None = None, body: Any = None, **headers: str) -> Answered:
         given = {"content-type": "application/json", **headers}
@@ -148,6 +148,7 @@ def test_a_token_that_only_reads_starts_nothing(here: Stage) -> None:
 
 def test_what_lies_outside_of_a_scope_is_not_there(here: Stage) -> None:
     hidden = here.job("acme/secret")
+    here.job("acme/skills")
     for path in (f"{AUDITS}/{hidden}", f"{AUDITS}/{hidden}/events", f"{AUDITS}/{hidden}/bundle"):
         assert here.ask("GET", path, here.writer) == here.ask("GET", path.replace(hidden, "0" * 32), here.writer)
     assert here.ask("DELETE", f"{AUDITS}/{hidden}", here.writer).code == 404
@@ -166,6 +167,11 @@ def test_what_lies_outside_of_a_scope_is_not_there(here: Stage) -> None:
         ({"repository": "acme/skills", "extra": 1}, 422),
         ({"repository": "acme/skills", "mode": "loose"}, 422),
         ({"repository": "acme/skills", "ref": "--upload-pack=x"}, 422),
+        ({"repository": "acme/skills", "ref": "refs/heads/-x"}, 422),
+        ({"repository": "acme/skills", "ref": "refs/heads/a..b"}, 422),
+        ({"repository": "acme/skills", "ref": "refs/heads/a\ud800"}, 422),
+        ({"repository": "acme/skills", "ref": "refs/heads/" + "a" * 250}, 422),
+        ({"repository": "acme/skills", "ref": "refs/pull/1/head"}, 422),
         ({"repository": "acme/skills", "paths": ["-x"]}, 422),
         ({"repository": "acme/skills", "pull_request": True, "sha": "a" * 40}, 422),
         ({"repository": "acme/skills", "pull_request": 1, "sha": "abc"}, 422),
@@ -173,6 +179,13 @@ def test_what_lies_outside_of_a_scope_is_not_there(here: Stage) -> None:
 )
 def test_a_body_that_is_not_as_described_is_refused(here: Stage, body: object, code: int) -> None:
     assert here.ask("POST", AUDITS, here.writer, body).code == code
+
+
+@pytest.mark.parametrize("ref", ["refs/heads/release/1.2", "refs/tags/v1.2.3", "refs/heads/größe_1+x"])
+def test_every_name_of_a_branch_or_a_tag_is_taken(here: Stage, ref: str) -> None:
+    answer = here.ask("POST", AUDITS, here.writer, {"repository": "acme/skills", "ref": ref})
+    assert answer.code == 202
+    assert json.loads(here.store.payload(answer.value["id"])) == {"inputs": {"ref": ref}}
 
 
 def test_a_body_is_json_and_small(here: Stage) -> None:

@@ -142,6 +142,53 @@ def test_a_body_without_a_length_is_refused_when_it_gets_too_large(
     assert request(port, "POST", "/webhooks/github", iter([whole]), headers_for(whole)).code == 202
 
 
+def half(port: int, size: int, sent: int) -> socket.socket:
+    """A stranger's delivery that says it has ``size`` bytes, of which ``sent`` are sent."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+    connection.sendall(
+        f"POST /webhooks/github HTTP/1.1\r\nhost: x\r\ncontent-length: {size}\r\n\r\n".encode() + b"x" * sent
+    )
+    return connection
+
+
+def test_large_bodies_are_held_within_one_limit_and_small_ones_always_find_room(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the real server: strangers who begin large bodies cannot fill the memory, nor keep GitHub's deliveries out."""
+    monkeypatch.setattr(service_app, "SMALL_BYTES", 10_000)
+    monkeypatch.setattr(service_app, "LARGE_BYTES", 130_000)
+    with listening(make_app(secret=SECRET, repositories=frozenset({"acme/skills"}), store=store)) as port:
+        waiting = [half(port, 90_000, 55_000) for _ in range(2)]  # each beyond the 10,000 that anybody gets
+        with half(port, 200_000, 150_000) as connection:
+            answer = connection.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert f"retry-after: {service_app.RETRY_AFTER_S}\r\n".encode() in answer.lower()
+        assert deliver(port, payload()).code == 202, "a small delivery waits for nobody"
+        for connection in waiting:
+            connection.sendall(b"x" * 35_000)
+            assert connection.recv(4096).startswith(b"HTTP/1.1 401 ")
+            connection.close()
+        with half(port, 105_000, 105_000) as connection:
+            assert connection.recv(4096).startswith(b"HTTP/1.1 401 "), "what was answered makes room again"
+
+
+def test_who_leaves_in_the_middle_of_a_large_body_makes_room_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_app, "SMALL_BYTES", 1_000)
+    monkeypatch.setattr(service_app, "LARGE_BYTES", 50_000)
+    with listening(make_app(secret=SECRET, repositories=frozenset({"acme/skills"}), store=store)) as port:
+        for _ in range(4):
+            half(port, 60_000, 40_000).close()
+        for _ in range(200):
+            with half(port, 45_000, 45_000) as connection:
+                if connection.recv(4096).startswith(b"HTTP/1.1 401 "):
+                    break
+            time.sleep(0.05)  # the server has not seen all of them leave
+        else:
+            pytest.fail("what was held for those who left is not free")
+
+
 def test_a_body_that_does_not_arrive_is_not_waited_for(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_app, "BODY_SECONDS", 0.05)
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
@@ -211,7 +258,7 @@ def test_a_job_goes_all_the_way_and_a_newer_head_ends_the_older_one(tmp_path: Pa
         assert (first.head_sha[0], first.state) == ("1", JobState.SUPERSEDED)
         assert (second.state, second.gate_state, second.verdicts) == (JobState.DONE, "success", {"skills/sums": "pass"})
         assert (second.shards, second.shards_done, second.cost_usd) == (2, 2, 0.5)
-        assert store.budget(1).spent_usd == 0.5
+        assert store.budget(1).spent_usd == 10.5, "the one that was ended has spent something too"
         assert [what for what, job in desk.asked if job == second.id] == [
             "plan",
             "part 1/2",
@@ -239,6 +286,7 @@ def test_a_step_that_breaks_is_a_failed_job_which_is_done_again_when_asked_for_a
         (job,) = until_ended(store)
         assert (job.state, job.reason) == (JobState.FAILED, "The engine went away.")
         assert ("failed: The engine went away.", job.id) in desk.asked
+        assert (job.calls, job.cost_usd, store.budget(1).spent_usd) == (1, 0.25, 10.0)  # as StubDesk.spent says
         assert deliver(port, payload()).value["result"] == "queued"
         again, _ = until_ended(store, 2)
         assert (again.state, again.attempt) == (JobState.DONE, 2)
