@@ -56,11 +56,27 @@ def test_its_command_lines_are_ones_that_the_program_takes(
     assert "data:/data" in compose["services"][name]["volumes"]
 
 
-def test_variables_of_the_example_are_known_and_hold_no_secret() -> None:
-    lines = (FOLDER / "service.env.example").read_text(encoding="utf-8").splitlines()
-    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    assert {name for name, _, _ in pairs} <= VARIABLES
-    assert [value for name, _, value in pairs if value and not name.endswith("_FILE")] == []
+def _variables(file: str) -> dict[str, str]:
+    lines = (FOLDER / f"{file}.example").read_text(encoding="utf-8").splitlines()
+    return {
+        name: value for name, _, value in (line.partition("=") for line in lines if line and not line.startswith("#"))
+    }
+
+
+@pytest.mark.parametrize("file", ["service.env", "worker.env"])
+def test_variables_of_the_example_are_known_and_hold_no_secret(file: str) -> None:
+    variables = _variables(file)
+    assert variables.keys() <= VARIABLES
+    assert [value for name, value in variables.items() if value and not name.endswith("_FILE")] == []
+
+
+def test_the_process_that_the_network_reaches_has_no_key_of_a_model(compose: dict[str, Any]) -> None:
+    keys = {name for kind in ("anthropic", "openai") for name in SECRET_VARIABLES[kind]}
+    services = compose["services"]
+    assert services["service"]["env_file"] == "service.env"
+    assert services["worker"]["env_file"] == ["service.env", "worker.env"]
+    assert keys.isdisjoint({*_variables("service.env"), *services["service"]["environment"]})
+    assert keys & _variables("worker.env").keys()
 
 
 def test_only_the_worker_has_the_engine_and_only_this_machine_reaches_the_service(compose: dict[str, Any]) -> None:
