@@ -14,7 +14,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: venv ## run the main job end to end on a repository of its own
-	@if .ci/engine; then .ci/image && $(BIN)/python examples/demo/run_demo.py; \
+	@if .ci/engine; then .ci/image sandbox && $(BIN)/python examples/demo/run_demo.py; \
 	elif .ci/bubblewrap && command -v bwrap >/dev/null; then \
 		echo 'demo: no engine can be had, so commands run in bubblewrap, which holds less' >&2; \
 		$(BIN)/python examples/demo/run_demo.py --sandbox bubblewrap; \
