@@ -244,6 +244,39 @@ R226 gate: every number re-derivable offline from stored files
 """
 
 
+DIFFERENCES = """
+K1 R134 R135: "run_id" would differ from run to run, and one case shall have one assignment: the session's id is taken, never the number of a run
+K2 R77 R136: a plain hash can be predicted and gives a case one seat for ever: the assignment is keyed by the session, and both orders are asked; where they disagree it is a TIE
+K3 R82 R84: "A higher" and "difference under 0.5" overlap: the TIE is tested first, in whole sums of the six criteria, whose steps are thirds, so that exactly 0.5 cannot occur
+K4 R80 R120: the example prints 5.4 where its own parts give 5.33: totals are computed from unrounded parts
+K5 R48 R80: "(content + structure) / 2 * 2" goes from 2 to 10 and not from 0: the formula stays, its range is said and checked
+K6 R46 R107 R108: "cannot be skipped" and "only in standard and full" are both written: there it cannot be skipped; smoke and quick end at conditional for the lack of it
+K7 R109 R110 R133: the analyzer is in both modes in one place and in full only in another: in full always, in standard where the skill did not win
+K8 R76 R86 R88: whoever checks a skill's rules would have to read it, and is to be blind: the comparator gets a neutral list made of the case; names, paths and passages of the skill are scrubbed
+K9 R85 R90 R105: a TIE has no winner and no loser to fill the fields with: the winner may be TIE, the boolean null, and instructions followed are named by arm as well
+K10 R115: "one randomly chosen run" beside "run-1": a draw by the session's seed among run numbers that are complete on both sides; in full all of them
+K11 R16 R19 R23: a leak is said to lower and to raise the gain: both happen, by different leaks; each that succeeds voids the pair, whichever way it worked
+K12 R28 R29 R37: "notes without tool calls fail" would fail every skill that writes text: what was called or run needs tool calls, what was written may rest on the response; notes never suffice
+K13 R52 R61: "22 % larger" holds for three runs, and quick has two: always the sample deviation; under two runs none
+K14 R146 R206: .5 to .6 in efficiency gives .83 by the weights, the text says .84: code recomputes
+K15 R203: "B+" is in no table of grades: A, B, C, D and F
+K16 R177: "at most .05 apart" would end a discussion although one dimension moved by .1: both differences are recorded, with the round at which the rule would have ended it
+K17 R182 R186: HTML is "executed" in one place and "not run" in another: its structure is checked
+K18 R187 R190: a server does not end and is no hang: timed_out stays true, a program that opens a port is long_running and no crash; a case can ask it something
+K19 R205: shares of five examples (60 % at once, 80 % after) are no targets: counted and shown, asked of nobody
+K20 R148 R149 R207: "three clients" serve five roles: each role has an object and a history of its own
+K21 R161: a lost "<": a score under .8 is returned to the generator
+K22 R203 R218: S to F from 95 % and A to F from .9 share letters: they are named apart, release grade and discussion grade
+K23 R17 R113 R114: with run-R and without, the workspace inside or beside: one tree is written (run-R/arm/{workspace,outputs}), the others are read
+K24 R109 R224: a report that says PASS before the gate has spoken: the gate computes, every report renders what it decided
+K25 R38 R112 R126: tables that the texts lost: filled in from what the texts around them say
+K26 R34: "the current month" would give another verdict tomorrow: computed values use the session's recorded date
+K27 R163 R178 R202: "execute all the same" and "the last score counts" would pass in silence: what was forced or filled in by rule is marked and counted, and is no pass of a judge
+"""
+"""Where the texts that the requirements come from contradict themselves or cannot be kept to the letter: the requirements it is
+about, what is odd: what is done. The tests that show it are those of the requirements."""
+
+
 class MarkerError(Exception):
     """A marker that cannot be counted, with its place."""
 
@@ -252,6 +285,12 @@ def titles() -> dict[str, str]:
     """Requirement number to title, in the order of numbers."""
     rows = (line.partition(" ") for line in TITLES.strip().splitlines())
     return {number: title for number, _, title in rows}
+
+
+def differences() -> dict[str, tuple[tuple[str, ...], str]]:
+    """K number to the requirements that it is about and what is done, in the order of numbers."""
+    rows = (line.partition(": ") for line in DIFFERENCES.strip().splitlines())
+    return {head.split()[0]: (tuple(head.split()[1:]), text) for head, _, text in rows}
 
 
 def shown_by(root: Path) -> dict[str, list[str]]:
@@ -322,6 +361,9 @@ def main() -> int:
         print("\nNo test yet:")
         for number, title in missing.items():
             print(f"{number:<5} {title}")
+    print("\nDeliberately different:")
+    for number, (about, text) in differences().items():
+        print(f"{number:<5} {', '.join(about)}: {text}")
     tests = {test for names in shown.values() for test in names}
     print(
         f"\n{len(known) - len(missing)} of {len(known)} requirements shown, by {len(tests)} tests; {len(missing)} missing"
