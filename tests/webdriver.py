@@ -53,7 +53,11 @@ class Browser:
 
     def dark(self) -> None:
         """Ask for dark colours."""
-        feature = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        self.colours("dark")
+
+    def colours(self, scheme: str) -> None:
+        """Ask for ``light`` or ``dark`` colours."""
+        feature = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         _ask(f"{self._base}/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": feature})
 
     def screenshot(self, path: Path) -> None:
