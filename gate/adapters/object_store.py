@@ -58,7 +58,7 @@ class S3Objects:
             from botocore.config import Config
         except ImportError:
             raise ConfigurationError(
-                "Bundles in an object store need boto3.", remedy="Install it with: pip install 'skill-gate[s3]'"
+                "Bundles in an object store need boto3.", remedy="Install it with: pip install boto3"
             ) from None
         self._page = page
         self._bucket, prefix = found[1], (found[2] or "").strip("/")

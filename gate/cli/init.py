@@ -30,7 +30,7 @@ _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(\S.{11,200})$")
 
 POLICY_TEXT = """\
 # The policy of Skill Gate. It is read from the base branch: a change to it takes effect after it is merged.
-# All keys are in the README under "Policy"; an unknown one is an error.
+# All keys are in docs/policy.md of Skill Gate; an unknown one is an error.
 
 # How much is run on a pull request: smoke, quick, standard or full.
 mode: standard
@@ -117,7 +117,9 @@ def init(app: App, path: str, *, draft: bool, model: str | None, judge_model: st
     done += [_suite(item, folder, drafted.get(item.skill.slug) if item.skill else None) for item in found]
     for one in done:
         click.echo(f"{'written' if one.written else 'kept'}: {visible(one.path)}{visible(one.words)}")
-    tried = next((item for item in wanting), found[0])
+    # What has cases can be run at once; a skeleton waits for its prompt.
+    ready = [item for item in found if item.skill is not None and _has_evals(item)]
+    tried = next(iter([*ready, *wanting, *found]))
     for line in _next(
         done, _named(tried.path, root), any(item.written for item in done[len(done) - len(found) :]), draft=draft
     ):
@@ -242,7 +244,7 @@ def skeleton_text(skill: Skill) -> str:
         generated=True,
         comments=(
             f"First evals of {_plain(skill.name)}. Write the prompt, keep what matters, add exact checks",
-            "(README, table of check kinds): what a program can check is never asked of a model.",
+            "(docs/cases.md of Skill Gate): what a program can check is never asked of a model.",
             "Then remove the line generated: until then the verdict is conditional at best.",
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -173,7 +174,11 @@ def test_it_says_how_to_try_a_skill_that_no_branch_has_changed(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     init(repository)
-    assert "skill-gate run skills/a --mode smoke" in capsys.readouterr().out
+    assert "skill-gate run skills/b --mode smoke" in capsys.readouterr().out, "the first that has cases to run"
+    for name in "bcd":
+        shutil.rmtree(repository / "skills" / name)
+    init(repository)
+    assert "skill-gate run skills/a --mode smoke" in capsys.readouterr().out, "its skeleton, once it is written"
 
 
 def test_it_writes_a_policy_a_workflow_and_evals_for_the_one_skill_without_any(
