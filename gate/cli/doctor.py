@@ -9,6 +9,7 @@ import click
 
 from gate.cli.app import App
 from gate.cli.failures import EXIT_CONFIGURATION, EXIT_INFRASTRUCTURE
+from gate.cli.reach import ask_github, ask_models, chosen_models, limits
 from gate.cli.terminal import visible
 from gate.domain.sandbox import Examined
 from gate.errors import ConfigurationError, GateError
@@ -30,19 +31,37 @@ _AUTHORS = (
 @click.option(
     "--sandbox", type=click.Choice(SANDBOXES), default=SANDBOXES[0], show_default=True, help="Where commands run."
 )
+@click.option("--model", metavar="NAME", help="Ask this model.  [default: the policy's, else by the keys]")
+@click.option("--judge-model", metavar="NAME", help="And this one.  [default: as with run]")
+@click.option("--offline", is_flag=True, help="Ask no model and not GitHub.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON on standard output.")
 @click.pass_obj
-def doctor(app: App, repository: str, image: str | None, sandbox: str, as_json: bool) -> int:
-    """Look at engine, image, sandbox, policy and keys.
+def doctor(
+    app: App,
+    /,
+    *,
+    repository: str,
+    image: str | None,
+    sandbox: str,
+    model: str | None,
+    judge_model: str | None,
+    offline: bool,
+    as_json: bool,
+) -> int:
+    """Look at engine, image, sandbox, policy, keys, models and GitHub.
 
-    Runs one sandbox for real and tries from inside what must not work there. Changes nothing. Exit code 0 where a session
-    can run, 2 where the policy is wrong, 3 where no sandbox can be had or one does not hold.
+    Runs one sandbox for real and tries from inside what must not work there, asks each model one question of a few tokens,
+    and GitHub whether a status may be set. Changes nothing. Exit code 0 where a session can run, 2 where the policy or a
+    model's name is wrong, 3 where no sandbox can be had, one does not hold, or a model or GitHub refuses.
     """
     found: list[Examined] = []
     policy, wrong = _policy(app, repository)
     found += wrong
     found += _sandbox(app, policy, sandbox, image)
-    found += _keys(app)
+    found += _keys(app, named=bool(model or policy.models))
+    unusable, outside = _outside(app, policy, model, judge_model, offline=offline)
+    wrong += unusable
+    found += [*unusable, *outside, limits(policy)]
     found += [Examined(name="boundary", state="note", text=text) for text in (_REQUIRE, _AUTHORS)]
     infrastructure = any(item.state == "failure" and item not in wrong for item in found)
     configuration = any(item.state == "failure" for item in wrong)
@@ -99,10 +118,12 @@ def _sandbox(app: App, policy: Policy, kind: str, image: str | None) -> Iterator
             yield item.model_copy(update={"name": f"{prefix}{item.name}"})
 
 
-def _keys(app: App) -> Iterator[Examined]:
+def _keys(app: App, *, named: bool) -> Iterator[Examined]:
     providers = [kind for kind in ("anthropic", "openai") if kind in app.secrets]
     if providers:
         yield Examined(name="keys", state="ok", text=f"there is a key for {' and '.join(providers)}")
+    elif named:
+        yield Examined(name="keys", state="note", text="no key is in the environment; a model is named all the same")
     else:
         yield Examined(
             name="keys",
@@ -110,10 +131,19 @@ def _keys(app: App) -> Iterator[Examined]:
             text="no key of a model provider is in the environment: only the static layers run.",
             remedy="Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a model that needs none (--model openai@URL:name).",
         )
-    if app.environ.get("GITHUB_ACTIONS") == "true" and "github" not in app.secrets:
-        yield Examined(
-            name="token",
-            state="warning",
-            text="there is no GitHub token: no comment and no status can be written.",
-            remedy="Give the action its github-token input, with pull-requests: write and statuses: write.",
-        )
+
+
+def _outside(
+    app: App, policy: Policy, model: str | None, judge_model: str | None, *, offline: bool
+) -> tuple[list[Examined], list[Examined]]:
+    """(names of models that cannot be used, everything else that was asked outside of this machine)."""
+    if offline:
+        return [], [Examined(name="models", state="skipped", text="neither a model nor GitHub was asked (--offline)")]
+    unusable: list[Examined] = []
+    outside: list[Examined] = []
+    try:
+        choice = chosen_models(app, policy, model, judge_model)
+        outside += ask_models(app, policy, choice) if choice else ()
+    except ConfigurationError as error:
+        unusable.append(Examined(name="models", state="failure", text=error.message, remedy=error.remedy))
+    return unusable, [*outside, *ask_github(app)]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gate.domain.chat import Role
+from gate.domain.chat import ChatRequest, Message, Role
 
 if TYPE_CHECKING:
     from gate.protocols import ChatModel
@@ -45,4 +45,14 @@ def same_family(executor: ChatModel, judge: ChatModel) -> str | None:
     return (
         f"The agent ({executor.name}) and its judge ({judge.name}) are models of one family ({judge.family}); "
         "judges tend to favour their own family, so read pass rates as an upper bound"
+    )
+
+
+def readiness(label: str) -> ChatRequest:
+    """The cheapest question that a working model answers: asked before anything is paid for. ``label``: as in ChatRequest."""
+    return ChatRequest(
+        label=label,
+        system="Answer with the word ready.",
+        messages=(Message(role="user", text="Are you ready?"),),
+        max_output_tokens=64,
     )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gate.domain.chat import ChatRequest, Message, Role
+from gate.domain.chat import Role
 from gate.domain.plan import (
     Plan,
 )
@@ -18,7 +18,7 @@ from gate.execution.reuse import Reuse
 from gate.execution.runner import Agent
 from gate.judging.grader import other_family
 from gate.llm.remembering import remembering
-from gate.llm.roles import Models
+from gate.llm.roles import Models, readiness
 from gate.pipeline.world import CANCEL_SECONDS, Session, Trouble, World, runs_of
 from gate.planning.plan import planned_requests
 from gate.protocols import Sandbox
@@ -163,11 +163,5 @@ def _preflight_models(world: World, models: Models, *, second: bool) -> None:
         if model.name in asked:
             continue
         asked.add(model.name)
-        request = ChatRequest(
-            label=f"preflight/{role.value}",
-            system="Answer with the word ready.",
-            messages=(Message(role="user", text="Are you ready?"),),
-            max_output_tokens=64,
-        )
         world.progress.say(f"asking {model.name} whether it answers")
-        world.ledger.call(model, request, role=role)
+        world.ledger.call(model, readiness(f"preflight/{role.value}"), role=role)

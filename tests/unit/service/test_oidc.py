@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -92,7 +93,12 @@ BREAKS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "changes"), BREAKS, ids=lambda value: str(value)[:60])
+def _name(value: object) -> str:
+    """Without times: two processes that collect these tests must call them the same."""
+    return re.sub(r"\d{10}", "time", str(value))[:60]
+
+
+@pytest.mark.parametrize(("rule", "changes"), BREAKS, ids=_name)
 def test_every_claim_by_itself_turns_a_job_away(github: Issuer, door: Door, rule: str, changes: dict[str, Any]) -> None:
     with pytest.raises(TokenError) as error:
         door.admit(github.token(SERVICE, **changes))
