@@ -98,8 +98,8 @@ def main(extra: list[str]) -> int:
     repository, out = work / "repository", work / "result"
     make_repository(repository)
     shutil.rmtree(out, ignore_errors=True)
-    gate = Path(sys.executable).with_name("skill-gate")
-    code = subprocess.run([str(gate), *arguments(repository, out, extra)], check=False).returncode
+    gate = [sys.executable, str(HERE.parents[1] / "entrypoint.py")]
+    code = subprocess.run([*gate, *arguments(repository, out, extra)], check=False).returncode
     comment = out / "report.md"
     if comment.exists():
         print(first_screen(comment.read_text(encoding="utf-8")))
