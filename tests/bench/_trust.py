@@ -23,8 +23,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "trust.md"
 FIGURES = ROOT / "docs" / "trust.json"
-ENFORCED = False
-"""Whether the tests fail where a section is stale. True once all sections were measured over one commit."""
 JUDGING_CODE = ("gate/judging", "gate/decision", "gate/evidence")
 """What a verdict rests on: a table that was measured over other code is stale."""
 _MEASURED = re.compile(r"<!-- measured: commit=(\S+) digest=([0-9a-f]{16}) -->")

@@ -3,9 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from tests.bench import _trust
 from tests.bench._figures import share
 from tests.bench._trust import (
     JUDGING_CODE,
@@ -87,8 +84,5 @@ def test_the_table_of_all_figures_stands_above_the_sections_and_names_what_is_mi
     assert "`0000000000000000` (changed since)" in document.read_text()
 
 
-@pytest.mark.skipif(
-    not _trust.ENFORCED, reason="docs/trust.md is measured at the end: tests.bench._trust.ENFORCED is False"
-)
 def test_docs_trust_was_measured_over_the_code_that_there_is() -> None:
     assert stale() == [], "run: make bench"
