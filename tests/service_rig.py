@@ -24,6 +24,7 @@ from gate.service.store import Job, Store
 from tests.pipeline.action_stage import NUMBER, Stage
 from tests.story import gate_environment, git
 from tests.unit.service.deliveries import SECRET, Answered, deliver
+from tests.verdicts import verdict_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = """
@@ -160,12 +161,11 @@ class Rig:
         raise AssertionError("\n".join([*map(str, jobs), *said]))
 
     def verdicts(self, job: Job) -> dict[str, bytes]:
-        """The decided files of a job's bundle."""
+        """The bytes of its verdict (``tests.verdicts``): a job that was killed with calls under way has spent more, and says so."""
         with tempfile.TemporaryDirectory() as name:
             root = Path(name) / "bundle"
             unpack(FolderBundles(self.data / "bundles").get(job.id), root)
-            found = [*root.glob("skills/*/gate-result.json"), root / "report.json"]
-            return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+            return verdict_bytes(root)
 
     def close(self) -> None:
         """End whatever still runs."""
