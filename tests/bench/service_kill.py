@@ -50,6 +50,8 @@ class Model:
 
     pace: float
     answered: list[tuple[float, str]] = field(default_factory=list)
+    asked: dict[str, str] = field(default_factory=dict)
+    """What a request is about, by its digest."""
 
     def agent(self, request: Request) -> Answer:
         """The agent of a run."""
@@ -62,6 +64,7 @@ class Model:
     def _slowly(self, request: Request, step: Any) -> Answer:
         time.sleep(self.pace)
         answer: Answer = step(request) if callable(step) else step
+        self.asked[request.digest] = f"{request.system[:60]!r}, {request.last.text[:60]!r}"
         self.answered.append((time.monotonic(), request.digest))
         return answer
 
@@ -74,7 +77,12 @@ class Model:
                 first[digest] = at
                 continue
             again += 1
-            sure += not any(first[digest] <= kill <= first[digest] + SURE_S for kill in kills)
+            if not any(first[digest] <= kill <= first[digest] + SURE_S for kill in kills):
+                sure += 1
+                late = ", ".join(f"{kill - first[digest]:.1f} s" for kill in kills)
+                print(
+                    f"paid twice: {self.asked[digest]}, killed {late} after its answer, asked again {at - first[digest]:.1f} s after it"
+                )
         return len(self.answered) - since, again, sure
 
 
