@@ -49,7 +49,8 @@ class Model:
     """A scripted model that takes its time, and knows when it answered what."""
 
     pace: float
-    answered: list[tuple[float, str]] = field(default_factory=list)
+    answered: list[tuple[float, float, str]] = field(default_factory=list)
+    """When a request came, when it was answered, its digest."""
     asked: dict[str, str] = field(default_factory=dict)
     """What a request is about, by its digest."""
 
@@ -62,26 +63,29 @@ class Model:
         return self._slowly(request, grader)
 
     def _slowly(self, request: Request, step: Any) -> Answer:
+        came = time.monotonic()
         time.sleep(self.pace)
         answer: Answer = step(request) if callable(step) else step
         self.asked[request.digest] = f"{request.system[:60]!r}, {request.last.text[:60]!r}"
-        self.answered.append((time.monotonic(), request.digest))
+        self.answered.append((came, time.monotonic(), request.digest))
         return answer
 
     def paid_twice(self, kills: Sequence[float], since: int) -> tuple[int, int, int]:
         """(answers, that came again, that came again although they were surely written down) from ``since`` on."""
-        first: dict[str, float] = {}
+        first: dict[str, tuple[float, float]] = {}
         again = sure = 0
-        for at, digest in self.answered[since:]:
+        for came, answered, digest in self.answered[since:]:
             if digest not in first:
-                first[digest] = at
+                first[digest] = (came, answered)
                 continue
             again += 1
-            if not any(first[digest] <= kill <= first[digest] + SURE_S for kill in kills):
+            began, ended = first[digest]
+            # What was under way when the process died, or had come a moment before, nobody could keep.
+            if not any(began <= kill <= ended + SURE_S for kill in kills):
                 sure += 1
-                late = ", ".join(f"{kill - first[digest]:.1f} s" for kill in kills)
+                late = ", ".join(f"{kill - ended:.1f} s" for kill in kills)
                 print(
-                    f"paid twice: {self.asked[digest]}, killed {late} after its answer, asked again {at - first[digest]:.1f} s after it"
+                    f"paid twice: {self.asked[digest]}, killed {late} after its answer, asked again {came - ended:.1f} s after it"
                 )
         return len(self.answered) - since, again, sure
 
@@ -180,7 +184,7 @@ def measure(rounds: int, pace: float, folder: Path, *, docker_engine: bool) -> C
                 count.rounds += 1
                 count.again += repeated
                 count.twice += twice
-                count.naive += sum(at <= killed - SURE_S for at, _ in model.answered[since:])
+                count.naive += sum(at <= killed - SURE_S for _, at, _ in model.answered[since:])
                 if (job.state, job.verdicts) != (JobState.DONE, first.verdicts) or service.verdicts(job) != files:
                     count.wrong.append(f"round {number}: {job.state} {job.reason}")
     return count
