@@ -53,13 +53,16 @@ _THERE = ("listening on ", "working")
 
 @dataclass
 class Running:
-    """A process of the service."""
+    """A process of the service, whose standard error is read from its beginning."""
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
     _there: threading.Event = field(default_factory=threading.Event)
 
-    def read(self) -> None:
+    def __post_init__(self) -> None:
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
         """Collect what it says, until it ends."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -125,7 +128,6 @@ class Rig:
             start_new_session=True,
         )
         running = Running(process)
-        threading.Thread(target=running.read, daemon=True).start()
         self.started.append(running)
         return running
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from tests.bench import peers, sabotage
-from tests.bench._sabotage import SEED, SMALL, Size, came, picked
+from tests.bench._figures import last_figures
+from tests.bench._sabotage import FULL, SEED, SMALL, Size, came, picked
 from tests.bench._taught import taught
 
 
@@ -31,6 +32,15 @@ def test_where_few_cases_test_a_rule_it_is_the_same_skill_and_no_case_is_empty()
         assert all(case.assertions for case in skill.cases)
 
 
+def test_the_corpus_can_be_read_as_patches(tmp_path: Path) -> None:
+    assert sabotage.main(["--patches", str(tmp_path)]) == 0
+    patches = list(tmp_path.glob("*/*.patch"))
+    assert len(patches) == len(picked(FULL)[0]) >= 600
+    changed = [path for path in patches if sabotage.CLEAN not in path.stem.replace("-", " ")]
+    assert len(changed) >= 600
+    assert all(path.read_text("utf-8").startswith("diff --git a/skills/") for path in changed)
+
+
 def test_changes_that_break_a_rule_are_caught_and_others_are_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,5 +53,5 @@ def test_changes_that_break_a_rule_are_caught_and_others_are_not(
     for module in (sabotage, peers):
         monkeypatch.setattr(module, "measured", lambda size, jobs: (few, nothing, results))
         assert module.main(["--small"]) == 0
-        figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+        figures = last_figures(capsys)
         assert {item["bench"] for item in figures} == {module.__name__.rpartition(".")[2]}

@@ -10,10 +10,8 @@ import http.client
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +23,7 @@ from tests.conftest import IN_CI
 from tests.scripted import demo, generic
 from tests.scripted.scenarios import Scenario
 from tests.scripted.server import ScriptedServer
+from tests.service_rig import Running
 from tests.story import gate_environment, git, make_repository
 from tests.unit.evidence.test_foreign import CLAUDE
 
@@ -130,6 +129,8 @@ COMMANDS: Mapping[str, Runs | Elsewhere] = {
     KEYS[0]: Runs((r"BEGIN PRIVATE KEY",), makes="key.pem"),
     KEYS[1]: Runs((r"BEGIN PUBLIC KEY",), makes="key.pub", after=KEYS[:1]),
     "skill-gate attest .skill-gate --key key.pem": Runs((r'"payloadType": "application/vnd\.in-toto\+json"', r'"sig": '), after=KEYS),
+    "python -m tests.bench.sabotage --patches DIR": Elsewhere("it is run on a folder of its own", ("tests/bench/test_small_sabotage.py::test_the_corpus_can_be_read_as_patches",)),
+    "skill-gate verify --statement": Elsewhere("named for its option only; the command with its arguments is the row below", ("tests/pipeline/test_audit_story.py::",)),
     ATTEST: Runs((r'"sig": ',), makes="statement.json", after=KEYS),
     "skill-gate verify .skill-gate --tree skills/my-skill --policy .github/skill-gate.yml --statement statement.json --key key.pub": Runs((r"everything holds",), after=(*KEYS, ATTEST)),
     # Judges and decisions.
@@ -393,33 +394,19 @@ def _service(world: World, at: Path, text: str) -> Iterator[tuple[str, list[str]
     mirror = make_repository(at / "plain", {"README.md": "x\n"}, {"README.md": "y\n"})
     git(at, "clone", "--quiet", "--bare", str(mirror), str(at / "mirrors/OWNER/NAME.git"))
     line = f"exec env {world.line(text, how)} --mirrors mirrors"
-    lines: list[str] = []
-    with subprocess.Popen(
+    process = subprocess.Popen(
         ["bash", "-c", line], cwd=at, env=_environment(world.folder), stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL, text=True, start_new_session=True,
-    ) as process:  # fmt: skip
-        there = threading.Event()
-        reader = threading.Thread(target=_read, args=(process, lines, there, how.says), daemon=True)
-        reader.start()
-        try:
-            assert there.wait(120), lines
-            found = [re.search(r"listening on (http://\S+)", line) for line in lines]
-            (address,) = (match[1] for match in found if match)
-            yield address, lines
-        finally:
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(timeout=60)
-            reader.join(30)
-    assert code == 0, lines
-
-
-def _read(process: subprocess.Popen[str], lines: list[str], there: threading.Event, says: tuple[str, ...]) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        lines.append(line.rstrip("\n"))
-        if all(any(re.search(words, one) for one in lines) for words in says):
-            there.set()
-    there.set()
+    )  # fmt: skip
+    running = Running(process)
+    try:
+        address = f"http://127.0.0.1:{running.port}"
+        for words in how.says:
+            assert any(re.search(words, one) for one in running.lines), running.lines
+        yield address, running.lines
+    finally:
+        code = running.stop()
+    assert code == 0, running.lines
 
 
 def test_what_is_found_on_a_page_is_what_a_reader_would_type() -> None:
