@@ -6,9 +6,12 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gate.statistics import clopper_pearson
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def figure(
@@ -68,6 +71,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def last_line(figures: Sequence[dict[str, Any]]) -> str:
     """The line that machines read."""
     return json.dumps(figures[0] if len(figures) == 1 else list(figures), ensure_ascii=False)
+
+
+def last_figures(capsys: pytest.CaptureFixture[str]) -> Any:
+    """What a bench that a test ran printed last. All that it printed is printed again: a figure that is wrong is explained by
+    what stood before it."""
+    said = capsys.readouterr().out
+    print(said)
+    return json.loads(said.splitlines()[-1])
 
 
 def going(bench: str, text: str) -> None:

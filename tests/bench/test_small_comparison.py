@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.bench import aa, blinding, llmbar
+from tests.bench._figures import last_figures
 
 
 def test_the_bench_of_equal_arms_finds_less_than_the_source_s_rule_and_sees_a_better_skill(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert aa.main(["--small"]) == 0
-    equal, power, relations = json.loads(capsys.readouterr().out.splitlines()[-1])
+    equal, power, relations = last_figures(capsys)
     assert equal["figure"] <= 0.05
     assert equal["baseline"] > 0.5
     assert power["figure"] > 0.5
@@ -23,7 +22,7 @@ def test_the_bench_of_recorded_judges_reports_the_half_that_the_policy_was_not_c
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert llmbar.main(["--small"]) == 0
-    wrong, coverage = json.loads(capsys.readouterr().out.splitlines()[-1])
+    wrong, coverage = last_figures(capsys)
     assert wrong["figure"] < wrong["baseline"]
     assert coverage["figure"] >= llmbar.COVERAGE
     listed = llmbar.pairs()
@@ -41,7 +40,7 @@ def test_the_bench_of_blindness_lets_no_leak_through_where_a_careless_scrubber_l
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert blinding.main(["--small"]) == 0
-    through, guessed, relabelled = json.loads(capsys.readouterr().out.splitlines()[-1])
+    through, guessed, relabelled = last_figures(capsys)
     assert through["figure"] == 0
     assert through["baseline"] > 0.5
     assert 0 <= guessed["figure"] <= 1

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -8,13 +7,14 @@ import pytest
 
 from gate.audit.simulate import JUDGES
 from tests.bench import cost, intervals, many_skills, operating_characteristic, stopping, triage
+from tests.bench._figures import last_figures
 
 Main = Callable[[list[str]], int]
 
 
 def figures(main: Main, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
     assert main(["--small", *arguments]) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = last_figures(capsys)
     listed: list[dict[str, Any]] = found if isinstance(found, list) else [found]
     for item in listed:
         assert set(item) == {"bench", "figure", "unit", "baseline", "ratio", "bound", "n", "goal", "ok"}

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.bench import gullible
+from tests.bench._figures import last_figures
 from tests.bench._payloads import payloads
 
 
@@ -13,7 +12,7 @@ def test_no_payload_in_any_channel_buys_a_verdict_and_the_naive_variant_sells(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert gullible.main(["--small"]) == 0
-    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    figures = last_figures(capsys)
     by_unit = {item["unit"]: item for item in figures}
     for unit, item in by_unit.items():
         assert item["figure"] <= (0.05 if "knows" in unit else 0), unit

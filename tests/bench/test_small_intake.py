@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.bench import changes, fuzz_intake, intake
+from tests.bench._figures import last_figures
 
 
 def figures(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = last_figures(capsys)
     return found if isinstance(found, list) else [found]
 
 

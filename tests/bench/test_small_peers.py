@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -13,6 +12,7 @@ import pytest
 from gate.domain.plan import Arm, Enforce
 from gate.domain.report import State, Verdict
 from tests.bench import _peers, _proof, peers, sabotage
+from tests.bench._figures import last_figures
 from tests.bench._judged import Judged, Row, Seen
 from tests.bench._naive import Fuzzy
 from tests.bench._policies import POLICIES, STRICT, WHO
@@ -126,7 +126,7 @@ def test_the_table_says_where_the_goal_is_not_met(
     def figures(results: list[Came]) -> list[dict[str, object]]:
         monkeypatch.setattr(peers, "measured", lambda size, jobs: ([], None, results))
         assert peers.main(["--small"]) == 0
-        found: list[dict[str, object]] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        found: list[dict[str, object]] = last_figures(capsys)
         return found
 
     neutral = came("neutral", "pass", passes=True)
@@ -156,7 +156,7 @@ def test_at_full_size_every_table_stands_in_the_document(
     )
     monkeypatch.setattr(sabotage, "_agreement", lambda corpus, found, most: (5, 5))
     assert peers.main([]) == 0
-    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    figures = last_figures(capsys)
     assert len(figures) == 2 * len(POLICIES)
     assert sabotage.main([]) == 0
     for name in (peers.OURS, peers.GREEN, *POLICIES):

@@ -1,23 +1,17 @@
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from tests.bench import flood, kill, makespan, overhead
+from tests.bench._figures import last_figures
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(280)]
-
-
-def last(capsys: pytest.CaptureFixture[str]) -> Any:
-    return json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
 @pytest.mark.requirements("R8")
 def test_a_flood_costs_little_memory_where_the_usual_way_costs_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert flood.main(["--small"]) == 0
-    figure = last(capsys)
+    figure = last_figures(capsys)
 
     assert (figure["bench"], figure["ok"]) == ("flood", True)
     assert figure["baseline"] > 90
@@ -26,7 +20,7 @@ def test_a_flood_costs_little_memory_where_the_usual_way_costs_all_of_it(capsys:
 @pytest.mark.timeout(600)
 def test_a_session_that_is_killed_leaves_nothing_and_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert kill.main(["--small"]) == 0
-    left, lost, other, unpaid = last(capsys)
+    left, lost, other, unpaid = last_figures(capsys)
 
     assert [(item["figure"], item["ok"]) for item in (left, lost, other, unpaid)] == [(0, True)] * 4
     assert left["baseline"] > 0, "there was something to leave behind"
@@ -37,7 +31,7 @@ def test_what_a_run_costs_beside_its_model_is_measured_against_the_bare_containe
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert overhead.main(["--small"]) == 0
-    figure = last(capsys)
+    figure = last_figures(capsys)
 
     assert figure["bench"] == "overhead"
     assert figure["figure"] > 0
@@ -46,7 +40,7 @@ def test_what_a_run_costs_beside_its_model_is_measured_against_the_bare_containe
 
 def test_many_runs_are_measured_against_what_no_scheduler_could_beat(capsys: pytest.CaptureFixture[str]) -> None:
     assert makespan.main(["--small"]) == 0
-    long, short, memory = last(capsys)
+    long, short, memory = last_figures(capsys)
 
     assert {item["bench"] for item in (long, short, memory)} == {"makespan"}
     assert long["ratio"] > 0.9, "nobody beats the bound"
