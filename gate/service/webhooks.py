@@ -117,11 +117,6 @@ class Ignored:
     reason: str
 
 
-def signature(secret: str, body: bytes) -> str:
-    """The value of X-Hub-Signature-256 for a body."""
-    return _PREFIX + hmac.new(secret.encode("utf-8"), body, hashlib.sha256).hexdigest()
-
-
 class Signing:
     """The signature of a body while it arrives, piece by piece."""
 
@@ -140,13 +135,6 @@ class Signing:
         # As bytes: of texts, only ASCII can be compared in constant time, and a header may hold other signs.
         own = (_PREFIX + self._mac.hexdigest()).encode("ascii")
         return hmac.compare_digest(own, header.encode("utf-8", "surrogatepass"))
-
-
-def is_signed(secret: str, body: bytes, header: str) -> bool:
-    """Whether ``header`` is the signature of the body (see ``Signing``). Raises ValueError for an empty secret."""
-    signing = Signing(secret)
-    signing.update(body)
-    return signing.came_out_as(header)
 
 
 def read_delivery(
