@@ -29,6 +29,7 @@ from gate.cli.job import (
 from gate.cli.on_github import OnGitHub
 from gate.cli.override import override_of
 from gate.cli.runner import Runner
+from gate.domain.chat import Role
 from gate.domain.event import Event, PullRequestEvent
 from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport, State
@@ -298,7 +299,7 @@ class _Action:
         for finding in findings:
             self._app.say(f"{finding.message}. {finding.remedy}")
 
-        def models(named: Mapping[str, str]) -> ModelChoice | None:
+        def models(named: Mapping[Role, str]) -> ModelChoice | None:
             if target.static_only is not None:
                 return None
             return choose_models(self._app, model=inputs.model, judge_model=inputs.judge_model, policy_models=named)

@@ -228,14 +228,14 @@ class App:
 
 
 def choose_models(
-    app: App, *, model: str | None, judge_model: str | None, policy_models: Mapping[str, str]
+    app: App, *, model: str | None, judge_model: str | None, policy_models: Mapping[Role, str]
 ) -> ModelChoice | None:
     """Flags over policy over keys in the environment; None where there is nothing to ask (static layers only).
 
     ``--judge-model``, else the policy's grader, is everybody's who is not named by the policy for a role of its own.
     """
-    executor = model or policy_models.get("executor")
-    judge = judge_model or policy_models.get("grader")
+    executor = model or policy_models.get(Role.EXECUTOR)
+    judge = judge_model or policy_models.get(Role.GRADER)
     has_anthropic, has_openai = "anthropic" in app.secrets, "openai" in app.secrets
     if executor is None:
         executor = DEFAULT_ANTHROPIC if has_anthropic else DEFAULT_OPENAI if has_openai else None
@@ -249,7 +249,9 @@ def choose_models(
                 "A judge model is named but no model to run the cases with.", remedy="Name one with --model."
             )
         return None
-    roles = {Role(role): name for role, name in policy_models.items() if role not in ("executor", "grader")}
+    roles = dict(policy_models)
+    for named in (Role.EXECUTOR, Role.GRADER):
+        roles.pop(named, None)
     return ModelChoice(executor=executor, judge=judge or executor, roles=roles)
 
 

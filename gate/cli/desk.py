@@ -27,12 +27,13 @@ from gate.cli.app import App, JobNeeds
 from gate.cli.failures import explain
 from gate.cli.session import cache_secret
 from gate.cli.sharding import merge_parts, run_part, write_plan
-from gate.cli.spending import counted, is_busy, spending_of
+from gate.cli.spending import cap_of, counted, is_busy, spending_of
 from gate.domain.event import PullRequestEvent
 from gate.domain.forge import Permission, PullRequest
 from gate.domain.report import GateReport
 from gate.domain.sandbox import BoxSpec, Examined, OneShotResult, OneShotSpec, ProgramFile, ReapReport, SandboxFacts
 from gate.errors import Cancelled, ConfigurationError, ForgeError, GateError, InfrastructureError
+from gate.evidence.bundle import SESSION, Bundle
 from gate.protocols import Box, Repository, Sandbox
 from gate.settings import Settings
 
@@ -146,14 +147,13 @@ class Desk:
             raise GateError(place.said() or "There is no report.")
         report = made[0]
         self.needs.keep(job.id, place.bundle)
-        policy: Any = json.loads((place.bundle / "session.json").read_bytes())["policy"]
         return self.needs.concluded(
             gate_state=report.state.value,
             headline=report.headline,
             verdicts={skill.path: skill.verdict.value for skill in report.skills},
             calls=sum(use.calls for use in report.usage),
             cost_usd=sum(use.known_cost_usd for use in report.usage),
-            counted_usd=counted(report.usage, float(policy["caps"]["usd_per_session"])),
+            counted_usd=counted(report.usage, cap_of(Bundle(place.bundle).read_json(SESSION))),
         )
 
     def spent(self, job: ServiceJob, control: ServiceLine) -> tuple[int, float, float]:

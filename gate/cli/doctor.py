@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from gate.cli.app import App
+from gate.cli.app import App, choose_models
 from gate.cli.failures import EXIT_CONFIGURATION, EXIT_INFRASTRUCTURE
-from gate.cli.reach import ask_github, ask_models, chosen_models, limits
+from gate.cli.reach import ask_github, ask_models, limits
 from gate.cli.terminal import visible
 from gate.domain.sandbox import Examined
 from gate.errors import ConfigurationError, GateError
@@ -142,7 +142,7 @@ def _outside(
     unusable: list[Examined] = []
     outside: list[Examined] = []
     try:
-        choice = chosen_models(app, policy, model, judge_model)
+        choice = choose_models(app, model=model, judge_model=judge_model, policy_models=policy.models)
         outside += ask_models(app, policy, choice) if choice else ()
     except ConfigurationError as error:
         unusable.append(Examined(name="models", state="failure", text=error.message, remedy=error.remedy))

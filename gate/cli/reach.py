@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gate.cli.app import App, choose_models
+from gate.cli.app import App
 from gate.domain.numbers import counted
 from gate.domain.sandbox import Examined
 from gate.errors import ForgeError, GateError
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 _NOWHERE = "0" * 40
 """A commit that no repository has: whoever may set a status is told so, whoever may not is refused."""
 _PERMISSIONS = "Give the job's token pull-requests: write and statuses: write, or give the action another github-token."
-
-
-def chosen_models(app: App, policy: Policy, model: str | None, judge_model: str | None) -> ModelChoice | None:
-    """The models that a session would ask; None: static layers only. Raises ConfigurationError."""
-    return choose_models(
-        app,
-        model=model,
-        judge_model=judge_model,
-        policy_models={role.value: name for role, name in policy.models.items()},
-    )
 
 
 def ask_models(app: App, policy: Policy, choice: ModelChoice) -> Iterator[Examined]:
@@ -41,15 +31,10 @@ def ask_models(app: App, policy: Policy, choice: ModelChoice) -> Iterator[Examin
         return
     settings = Settings(repository=".", models=choice, policy=policy)
     bound = app.bind_models(settings, SessionSeed(app.random_hex(32)), app.make_clock(None).today_iso())
-    asked: set[str] = set()
-    for role in (Role.EXECUTOR, Role.GRADER, *choice.roles):
-        one = bound.models.of(role)
-        if one.name in asked:
-            continue
-        asked.add(one.name)
-        name = f"model {one.name}"
+    for role, model in bound.models.distinct((Role.EXECUTOR, Role.GRADER, *choice.roles)):
+        name = f"model {model.name}"
         try:
-            reply = one.complete(readiness(f"doctor/{role.value}"))
+            reply = model.complete(readiness(f"doctor/{role.value}"))
         except GateError as error:
             yield Examined(name=name, state="failure", text=error.message, remedy=error.remedy)
             continue
@@ -112,7 +97,7 @@ def limits(policy: Policy) -> Examined:
     of_calls = (
         f"{CALLS_PER_SKILL} model calls (more where many cases need them)"
         if calls is None
-        else f"{counted(calls, 'model call')}"
+        else counted(calls, "model call")
     )
     text = f"at most {of_calls} and ${caps.usd_per_skill:g} a skill, and ${caps.usd_per_session:g} a session (policy, caps)"
     return Examined(name="limits", state="note", text=text)

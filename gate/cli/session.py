@@ -16,6 +16,7 @@ from gate.cli.app import App
 from gate.cli.own_key import own_key
 from gate.cli.progress import progress_of
 from gate.cli.terminal import fitted, visible
+from gate.domain.chat import Role
 from gate.domain.numbers import counted
 from gate.domain.plan import Enforce, Mode
 from gate.domain.report import GateReport, Language
@@ -54,7 +55,7 @@ def session_settings(
     mode: str | None,
     enforce: str | None,
     out: str,
-    models: Callable[[Mapping[str, str]], ModelChoice | None],
+    models: Callable[[Mapping[Role, str]], ModelChoice | None],
     record: str | None,
     harness: str | None = None,
     language: str | None = None,
@@ -69,7 +70,7 @@ def session_settings(
         policy = session_policy(app, repository, base)
     if language:
         policy = policy.model_copy(update={"language": Language(language)})
-    choice = models({role.value: name for role, name in policy.models.items()})
+    choice = models(policy.models)
     if policy.mcp_real and "real_refused" not in others:
         others["real_refused"] = _strangers(app, repository, str(others.get("head", "HEAD")))
     values = {

@@ -85,7 +85,7 @@ class _Found(NamedTuple):
 def _of_plan(file: Path) -> _Found:
     try:
         plan = parse_value(file.read_bytes(), SessionPlan)
-        return _Found(tuple(map(ModelUse.model_validate, plan.usage)), caps=(_cap_of(plan.settings),))
+        return _Found(tuple(map(ModelUse.model_validate, plan.usage)), caps=(cap_of(plan.settings),))
     except _BROKEN:
         return _Found(unknown=True)
 
@@ -110,7 +110,7 @@ def _of_stopped(app: App, folder: Path) -> _Found:
         return _Found()
     try:
         facts: Any = json.loads((folder / SESSION).read_bytes())
-        caps = (_cap_of(facts),)
+        caps = (cap_of(facts),)
         secret = cache_secret(app)
         if secret is None or not vouched(folder, secret):
             return _Found(unknown=True, caps=caps)
@@ -122,6 +122,7 @@ def _of_stopped(app: App, folder: Path) -> _Found:
         return _Found(unknown=True)
 
 
-def _cap_of(facts: Any) -> float:
-    """US dollars that the session of this policy may spend. Raises what ``_BROKEN`` names."""
+def cap_of(facts: Any) -> float:
+    """US dollars that a session may spend by its policy. ``facts``: session.json, or the settings of a plan. Raises what
+    ``_BROKEN`` names."""
     return Caps.model_validate(facts["policy"]["caps"]).usd_per_session

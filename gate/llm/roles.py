@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gate.domain.chat import ChatRequest, Message, Role
@@ -28,6 +28,15 @@ class Models:
             if model is None:
                 model = self._made[role] = self._make(role)
             return model
+
+    def distinct(self, roles: Iterable[Role]) -> Iterator[tuple[Role, ChatModel]]:
+        """Every model of these roles once, with the first role that has it. Raises as ``of``."""
+        seen: set[str] = set()
+        for role in roles:
+            model = self.of(role)
+            if model.name not in seen:
+                seen.add(model.name)
+                yield role, model
 
     def names(self) -> dict[Role, str]:
         """``provider:model`` of every role that was asked for so far, in the order of ``Role``."""

@@ -157,11 +157,6 @@ def _preflight_models(world: World, models: Models, *, second: bool) -> None:
             "The policy says second_judge: on, but there is no grader of a second family.",
             remedy="Name one under models: second_grader, of another provider than the grader.",
         )
-    asked = set()
-    for role in (Role.EXECUTOR, Role.GRADER, *((Role.SECOND_GRADER,) if second else ())):
-        model = models.of(role)
-        if model.name in asked:
-            continue
-        asked.add(model.name)
+    for role, model in models.distinct((Role.EXECUTOR, Role.GRADER, *((Role.SECOND_GRADER,) if second else ()))):
         world.progress.say(f"asking {model.name} whether it answers")
         world.ledger.call(model, readiness(f"preflight/{role.value}"), role=role)
