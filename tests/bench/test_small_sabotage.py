@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench import peers, sabotage
 from tests.bench._figures import last_figures
-from tests.bench._sabotage import FULL, SEED, SMALL, Size, came, picked
+from tests.bench._sabotage import CLEAN, FULL, SEED, SMALL, Size, came, picked
 from tests.bench._taught import taught
 
 
@@ -36,7 +36,7 @@ def test_the_corpus_can_be_read_as_patches(tmp_path: Path) -> None:
     assert sabotage.main(["--patches", str(tmp_path)]) == 0
     patches = list(tmp_path.glob("*/*.patch"))
     assert len(patches) == len(picked(FULL)[0]) >= 600
-    changed = [path for path in patches if sabotage.CLEAN not in path.stem.replace("-", " ")]
+    changed = [path for path in patches if CLEAN not in path.stem.replace("-", " ")]
     assert len(changed) >= 600
     assert all(path.read_text("utf-8").startswith("diff --git a/skills/") for path in changed)
 
